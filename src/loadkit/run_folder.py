@@ -1,0 +1,193 @@
+"""The layout of a run folder, writing it so that a crash loses nothing, and reading what a crash left behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from loadkit.errors import FolderError
+from loadkit.record import AnchorLine, AnswerVerdict, Heartbeat, Record, Sample, Start, from_line
+
+MANIFEST = "manifest.json"
+PLAN = "plan.jsonl"
+RECORDS = "records"
+SAMPLES = "samples.jsonl"
+INPUTS = "inputs"
+SCENARIOS = "scenarios"
+SUMMARY = "summary.json"
+REPORT_HTML = "report.html"
+REPORT_MD = "report.md"
+
+
+def new_folder(run_dir: Path, label: str, *, wall_ns: int) -> Path:
+    """Create `<run-dir>/<UTC time>-<label>`; a number is added where two runs begin in one second.
+
+    Raises:
+        FolderError: the folder can't be made; the message names it and the reason.
+    """
+    moment = datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
+    name = f"{moment}-{_file_name(label)}" if label else moment
+    for number in range(1, 1000):
+        folder = run_dir / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as problem:
+            raise FolderError(
+                f"can't create the run folder {folder}: {problem.strerror}; choose another --run-dir"
+            ) from problem
+        return folder
+    raise FolderError(f"can't find a free name like {name} in {run_dir}")
+
+
+def records_file(folder: Path, worker: str = "") -> Path:
+    """`records.jsonl` for a single process, `records-<worker>.jsonl` for one of several."""
+    return folder / (f"{RECORDS}-{_file_name(worker)}.jsonl" if worker else f"{RECORDS}.jsonl")
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Replace the manifest atomically: a reader sees the old one or the new one, never half of one."""
+    write_atomically(folder / MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside, fsync, rename.
+
+    Raises:
+        FolderError: the disk is full or the folder not writable.
+    """
+    beside = path.with_name(path.name + ".new")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as problem:
+        raise FolderError(f"can't write {path}: {problem.strerror}") from problem
+
+
+class LineFile:
+    """An append-only file of JSON lines: each line flushed at once, fsynced by `sync` (at most a second later)."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        try:
+            self._file: IO[bytes] = path.open("ab", buffering=0)
+        except OSError as problem:
+            raise FolderError(f"can't open {path}: {problem.strerror}") from problem
+        self._dirty = False
+
+    def append(self, line: bytes) -> None:
+        """Write one line, newline included.
+
+        Raises:
+            FolderError: the disk is full; the message names the file.
+        """
+        try:
+            written = self._file.write(line)
+            while written < len(line):  # a raw write may be partial when the disk runs full
+                written += self._file.write(line[written:])
+        except OSError as problem:
+            raise FolderError(f"can't write {self.path}: {problem.strerror}") from problem
+        self._dirty = True
+
+    def sync(self) -> None:
+        if self._dirty:
+            os.fsync(self._file.fileno())
+            self._dirty = False
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self.sync()
+            self._file.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run folder read back. `broken_lines` counts lines that a crash cut short; `lost` are starts without a record."""
+
+    folder: Path
+    manifest: dict[str, Any] = field(default_factory=dict)
+    plan: tuple[dict[str, Any], ...] = ()
+    anchors: tuple[AnchorLine, ...] = ()
+    starts: tuple[Start, ...] = ()
+    records: tuple[Record, ...] = ()
+    checks: tuple[AnswerVerdict, ...] = ()
+    heartbeats: tuple[Heartbeat, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    broken_lines: int = 0
+
+    @property
+    def lost(self) -> tuple[Start, ...]:
+        ended = {record.id for record in self.records}
+        return tuple(start for start in self.starts if start.id not in ended)
+
+
+def read_run(folder: Path) -> Run:
+    """Everything that a run folder holds, also after `kill -9`.
+
+    Raises:
+        FolderError: there is no such folder, or it holds neither a manifest nor records.
+    """
+    if not folder.is_dir():
+        raise FolderError(f"there is no run folder {folder}")
+    files = sorted(folder.glob(f"{RECORDS}*.jsonl"))
+    manifest_file = folder / MANIFEST
+    if not files and not manifest_file.exists():
+        raise FolderError(f"{folder} holds neither {MANIFEST} nor {RECORDS}*.jsonl: it is no run folder")
+    manifest = orjson.loads(manifest_file.read_bytes()) if manifest_file.exists() else {}
+    kept: dict[type[Any], list[Any]] = {kind: [] for kind in (AnchorLine, Start, Record, AnswerVerdict, Heartbeat, Sample)}
+    broken = 0
+    for path in [*files, folder / SAMPLES]:
+        for raw in _lines(path):
+            try:
+                line = from_line(raw)
+            except ValueError:
+                broken += 1
+                continue
+            if line is not None:
+                kept[type(line)].append(line)
+    return Run(
+        folder=folder,
+        manifest=manifest,
+        plan=tuple(_plan_lines(folder / PLAN)),
+        anchors=tuple(kept[AnchorLine]),
+        starts=tuple(kept[Start]),
+        records=tuple(kept[Record]),
+        checks=tuple(kept[AnswerVerdict]),
+        heartbeats=tuple(kept[Heartbeat]),
+        samples=tuple(kept[Sample]),
+        broken_lines=broken,
+    )
+
+
+def _plan_lines(path: Path) -> Iterator[dict[str, Any]]:
+    for raw in _lines(path):
+        try:
+            line = orjson.loads(raw)
+        except ValueError:
+            continue
+        if isinstance(line, dict):
+            yield line
+
+
+def _lines(path: Path) -> Iterable[bytes]:
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for raw in file:
+            if raw.strip():
+                yield raw
+
+
+def _file_name(text: str) -> str:
+    """Letters, digits, dot, dash and underscore stay; anything else becomes a dash."""
+    return "".join(char if char.isalnum() or char in "._-" else "-" for char in text)[:80]
