@@ -14,7 +14,6 @@ All stamps are integer nanoseconds of CLOCK_MONOTONIC of the host that wrote the
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -308,13 +307,13 @@ def from_line(raw: bytes) -> Line | None:
     kind = KINDS.get(str(data.get("kind")))
     if kind is None:
         return None
-    line: Line = _adapter(kind).validate_python(data)
+    line: Line = _adapters()[kind].validate_python(data)
     return line
 
 
 @cache
-def _adapter(kind: Hashable) -> Any:
+def _adapters() -> dict[type[Any], Any]:
     """Pydantic reads a dataclass back with its nested types; keys that a newer version added are ignored."""
     from pydantic import TypeAdapter  # imported on first reading: writers (the engine) never pay for it
 
-    return TypeAdapter[Any](kind)  # type: ignore[arg-type]
+    return {kind: TypeAdapter(kind) for kind in KINDS.values()}
