@@ -45,7 +45,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
-    """`vllm_server(*flags)` gives the URL of a real vLLM with these flags. One runs at a time: another set of flags replaces it."""
+    """`vllm_server(*flags)` gives the URL of a real vLLM with these flags; one runs at a time, other flags replace it."""
     running: list[tuple[tuple[str, ...], subprocess.Popen[bytes], str]] = []
 
     def stop() -> None:

@@ -35,6 +35,7 @@ CHAT_TEMPLATE = """\
 
 
 def main(ranks: str, out: str) -> None:
+    """Convert the ranks to a Hugging Face tokenizer and write it beside a config of 2 layers."""
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = PreTrainedTokenizerFast(
