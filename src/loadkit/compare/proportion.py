@@ -77,7 +77,7 @@ BOSCHLOO_MOST_ITEMS = 200
 
 
 def boschloo(a: Share, b: Share) -> ShareTest | None:
-    """Boschloo's exact test, uniformly more powerful than Fisher's; `None` where it would take long."""
+    """Boschloo's exact test (twice the smaller one-sided p), less conservative than Fisher's; `None` where it takes long."""
     if a.total + b.total > BOSCHLOO_MOST_ITEMS:
         return None
     if a.value == b.value and a.value in (0.0, 1.0):
