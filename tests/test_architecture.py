@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "loadkit"
 
 # Imports point up this list: a module may import what stands above it, and inside its own package.
 ORDER = [
-    "errors", "clock", "secrets", "language", "assets", "record", "case", "request", "plan", "encoding",
+    "errors", "clock", "secrets", "language", "assets", "record", "kernel_log", "case", "request", "plan", "encoding",
     "tokens", "documents", "scenario", "generators", "checks", "dialect",
     "run_folder", "stream", "transport", "client", "pacing", "preflight", "provenance", "engine",
     "metrics", "statistics", "summary", "verdict", "compare", "report",
