@@ -250,8 +250,8 @@ METRICS: tuple[Metric, ...] = (
         unit="ns",
         formula="(end − first event) / (N − k1), needs N > k1",
         of=tpot_ns,
-        note="k1 = tokens in the first event; right also when a chunk holds several tokens (speculative decoding) or hidden ones; "
-        "where the server gives no running usage k1 is taken as 1 and the figure is labelled estimated",
+        note="k1 = tokens in the first event; right also when a chunk holds several tokens (speculative decoding) or hidden "
+        "ones; where the server gives no running usage k1 is taken as 1 and the figure is labelled estimated",
     ),
     Metric(
         name="decode_rate",
