@@ -9,8 +9,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "loadkit"
 
 # Imports point up this list: a module may import what stands above it, and inside its own package.
 ORDER = [
-    "errors", "clock", "secrets", "language", "assets", "record", "kernel_log", "case", "request", "plan", "encoding",
-    "tokens", "documents", "scenario", "generators", "checks", "dialect",
+    "errors", "clock", "secrets", "language", "assets", "record", "kernel_log", "dialect", "case", "request", "plan", "encoding",
+    "schema", "checks", "scenario", "tokens", "documents",
     "run_folder", "stream", "transport", "client", "pacing", "preflight", "provenance", "engine",
     "metrics", "statistics", "summary", "verdict", "compare", "report",
     "simulator", "selftest", "sidecar", "experiment", "front", "commands", "cli",

@@ -3,6 +3,7 @@
     LoadkitError
     ├── UsageError        the user's mistake, found before the first request: file, key, remedy (exit code 2)
     ├── EngineDied        the engine process ended while requests were under way (exit code 3)
+    ├── SidecarLost       the sidecar does not answer, or its answer can't be read (the run goes on, host unverified)
     └── FolderError       a run folder can't be written or read
 
 The server's failures are no exceptions: they are outcomes in a `Record`. Our own bugs propagate as they are.
@@ -40,6 +41,10 @@ class UsageError(LoadkitError):
 
 class EngineDied(LoadkitError):
     """The engine process ended while requests were under way; what it had recorded is in the run folder."""
+
+
+class SidecarLost(LoadkitError):
+    """The sidecar does not answer or answers something else; the message names it and the reason."""
 
 
 class FolderError(LoadkitError):
