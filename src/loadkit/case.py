@@ -7,9 +7,13 @@ by `loadkit.request` once target and slot are known; the answers of earlier turn
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from loadkit.record import CaseFacts
+
+DOCUMENT_MARK = "\ue000document\ue000"
+"""Stands in a message where the text of the case's document goes; private-use characters, so no text holds it by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,10 @@ class Case:
         body: every other field of the request body (sampling, tools, tool_choice, chat_template_kwargs, max_tokens,
             ignore_eos …), without model, messages, stream and cache_salt.
         salt_group: requests of one run with the same group share a cache salt; `None` gives each request its own.
+            `{round}`, `{way}`, `{attempt}`, `{stage}` and `{phase}` in it stand for those of the request's slot.
         stream: whether the answer is streamed.
+        document: a text file whose content takes the place of `DOCUMENT_MARK` in a message, so that long documents travel by
+            name and are spliced into the body only where it is sent.
     """
 
     facts: CaseFacts
@@ -47,3 +54,4 @@ class Case:
     body: dict[str, Any] = field(default_factory=dict)
     salt_group: str | None = None
     stream: bool = True
+    document: Path | None = None
