@@ -93,7 +93,15 @@ def wire_body(request: Request) -> bytes:
     return b"".join((request.body, document[1:-1], request.body_tail))
 
 
-def first_request(case: Case, *, id: str, target: Target, slot: Slot, run_id: str, token_times: bool = True) -> Request:
+def first_request(
+    case: Case,
+    *,
+    id: str,  # noqa: A002 - the name that the record has
+    target: Target,
+    slot: Slot,
+    run_id: str,
+    token_times: bool = True,
+) -> Request:
     """The request of a case's first turn. `token_times=False` leaves `continuous_usage_stats` out (see the metrics page)."""
     return _request(case, (), id=id, target=target, slot=slot, run_id=run_id, token_times=token_times)
 
