@@ -86,8 +86,8 @@ def sign_flip_p(a: Sequence[float], b: Sequence[float]) -> float:
         ValueError: as in `paired`.
     """
     differences = _logarithms(b) - _logarithms(a)
-    if not differences.any():
-        return 1.0
+    if len(differences) < 2 or not differences.any():
+        return 1.0  # 2/2^1, or nothing to flip
     test = stats.permutation_test(
         (differences,), np.mean, permutation_type="samples", alternative="two-sided", vectorized=True, n_resamples=1 << 16
     )

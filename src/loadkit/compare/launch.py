@@ -1,0 +1,174 @@
+"""Run folders grouped by the server launch they measured: the launch is what is replicated, not the folder.
+
+An experiment leaves `launch.json` in each run folder (`LaunchFacts`): which arm, which pair, what was declared beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from loadkit.errors import FolderError, UsageError
+from loadkit.record import AnswerVerdict, Phase, Record, Start
+from loadkit.run_folder import MANIFEST, Run, read_run
+
+LAUNCH = "launch.json"
+
+
+@dataclass(frozen=True)  # no slots: cached properties
+class Launch:
+    """Every run that talked to one server process.
+
+    `started_s` is the process's start in Unix seconds; `None` where no run knows it: such runs of a side count as one
+    launch, because nothing shows that they were several.
+    """
+
+    runs: tuple[Run, ...]
+    started_s: float | None
+    pair: int | None = None
+
+    @cached_property
+    def attempts(self) -> tuple[tuple[Record, tuple[AnswerVerdict, ...]], ...]:
+        """Measured first attempts of all runs in order, each with the verdicts on its answer."""
+        found = []
+        for run in self.runs:
+            verdicts: dict[str, list[AnswerVerdict]] = {}
+            for verdict in run.checks:
+                verdicts.setdefault(verdict.id, []).append(verdict)
+            found += [(record, tuple(verdicts.get(record.id, ()))) for record in run.records if _counts(record)]
+        return tuple(found)
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        """Measured first attempts, of all runs in order."""
+        return tuple(record for record, _ in self.attempts)
+
+    @cached_property
+    def lost(self) -> tuple[Start, ...]:
+        """Measured first attempts that were sent and never ended."""
+        return tuple(start for run in self.runs for start in run.lost if _counts(start))
+
+    @property
+    def name(self) -> str:
+        return " + ".join(run.folder.name for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One configuration: a name for tables and its launches, in order of their start."""
+
+    name: str
+    launches: tuple[Launch, ...]
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(run for launch in self.launches for run in launch.runs)
+
+
+def side(name: str, folders: Sequence[Path]) -> Side:
+    """Read a side's run folders and group them by launch.
+
+    Raises:
+        UsageError: a folder is no run folder, or holds no measured request.
+    """
+    return Side(name=name, launches=launches_of([read(folder) for folder in folders]))
+
+
+def read(folder: Path) -> Run:
+    """A run to compare.
+
+    Raises:
+        UsageError: there is nothing to read there.
+    """
+    try:
+        run = read_run(folder)
+    except FolderError as problem:
+        raise UsageError(str(problem), remedy="name run folders or their labels; `loadkit runs` lists them") from problem
+    if not (any(map(_counts, run.records)) or any(map(_counts, run.lost))):
+        raise UsageError("holds no measured request", where=str(folder), remedy="leave it out of the comparison")
+    return run
+
+
+def launches_of(runs: Iterable[Run]) -> tuple[Launch, ...]:
+    """Runs with one server start time are one launch; start times are compared to 10 ms (clock ticks)."""
+    groups: dict[tuple[float | None, int | None], list[Run]] = {}
+    for run in runs:
+        started = started_s(run)
+        groups.setdefault((None if started is None else round(started, 2), pair_of(run)), []).append(run)
+    merged = [Launch(runs=tuple(group), started_s=started, pair=pair) for (started, pair), group in groups.items()]
+    return tuple(sorted(merged, key=lambda launch: (launch.pair or 0, launch.started_s or 0.0)))
+
+
+def started_s(run: Run) -> float | None:
+    """When the measured server process started, as the manifest or the sidecar's samples say."""
+    known = run.manifest.get("server", {}).get("process_start_time_s")
+    if known is None:
+        seen = (sample.data.get("process_start_time_s") for sample in run.samples if sample.source == "server")
+        known = next((value for value in seen if value is not None), None)
+    return None if known is None else float(known)
+
+
+def pair_of(run: Run) -> int | None:
+    """The pair that an experiment gave this run; `None` for runs made by hand."""
+    pair = facts(run.folder).get("pair")
+    return pair if isinstance(pair, int) else None
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """`launch.json` of a run folder, empty where no experiment made it."""
+    path = folder / LAUNCH
+    if not path.exists():
+        return {}
+    content = orjson.loads(path.read_bytes())
+    return content if isinstance(content, dict) else {}
+
+
+def pairs(a: Side, b: Side) -> tuple[tuple[Launch, Launch], ...] | None:
+    """Launches of A and B that an experiment made as one pair; `None` where not every launch has a pair of its own."""
+    by_pair = []
+    for one in (a, b):
+        numbered = {launch.pair: launch for launch in one.launches if launch.pair is not None}
+        if len(numbered) < len(one.launches):
+            return None
+        by_pair.append(numbered)
+    shared = sorted(by_pair[0].keys() & by_pair[1].keys())
+    return tuple((by_pair[0][pair], by_pair[1][pair]) for pair in shared) or None
+
+
+def find(name: str, run_dir: Path) -> tuple[Path, ...]:
+    """Run folders for what a user typed: a folder, or a label (then all runs of that label, oldest first).
+
+    Raises:
+        UsageError: neither; labels that exist are named.
+    """
+    folder = Path(name)
+    if folder.is_dir():
+        return (folder,)
+    if (run_dir / name).is_dir():
+        return (run_dir / name,)
+    labels = {path.parent: _label(path) for path in sorted(run_dir.glob(f"*/{MANIFEST}"))}
+    found = tuple(path for path, label in labels.items() if label == name)
+    if found:
+        return found
+    known = ", ".join(sorted({label for label in labels.values() if label})) or "none yet"
+    raise UsageError(
+        f"there is no run folder and no label {name!r}",
+        where=str(run_dir),
+        remedy=f"name a folder or one of the labels: {known}",
+    )
+
+
+def _label(manifest: Path) -> str:
+    try:
+        return str(orjson.loads(manifest.read_bytes()).get("label", ""))
+    except (ValueError, OSError, AttributeError):
+        return ""
+
+
+def _counts(line: Record | Start) -> bool:
+    return line.slot.phase is Phase.MEASURED and line.slot.attempt == 1
