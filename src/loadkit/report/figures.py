@@ -10,7 +10,7 @@ _GIB = 1 << 30
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """`value` with `significant` digits and no exponent: 1234.5 → "1,234" (whole numbers are not rounded away), 0.0123 → "0.0123"."""
+    """`value` with `significant` digits, no exponent, whole digits never dropped: 1234.5 → "1,234", 0.0123 → "0.0123"."""
     if value == 0:
         return "0"
     whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
