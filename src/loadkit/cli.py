@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any, cast
 
 import click
 import typer
@@ -26,6 +25,21 @@ COMMANDS = {
 }
 
 
+class Passed(click.Command):
+    """Hands everything behind its name to the subcommand, which ends by itself.
+
+    typer brings its own copy of click: its help, its `Exit` and its usage errors mean nothing to the click that runs the group.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.args = list(args)
+        return []
+
+    def invoke(self, ctx: click.Context) -> None:
+        app: typer.Typer = import_module(f"loadkit.commands.{self.name}").app
+        typer.main.get_command(app).main(args=ctx.args, prog_name=ctx.command_path, standalone_mode=True)
+
+
 class Lazy(click.Group):
     """A group that knows its commands' names and one-line helps without importing them."""
 
@@ -35,10 +49,7 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        app: typer.Typer = import_module(f"loadkit.commands.{cmd_name}").app
-        command: click.Command = cast(Any, typer.main.get_command(app))  # typer's own copy of click's type
-        command.name = cmd_name
-        return command
+        return Passed(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -218,7 +218,14 @@ class _Table:
     def names(self) -> list[Measure]:
         """Measured at least once on both sides, in the order of appearance."""
         on_b = set(chain.from_iterable(self.of_b))
-        return [name for name in dict.fromkeys(chain.from_iterable(self.of_a)) if name in on_b]
+        return [
+            name for name in dict.fromkeys(chain.from_iterable(self.of_a)) if name in on_b and not self._says_nothing_new(name)
+        ]
+
+    def _says_nothing_new(self, name: Measure) -> bool:
+        """Without thinking the first answer token is the first token: one row is enough, and Holm pays for each."""
+        twin = Measure("ttft", name.group)
+        return name.metric == "ttfat" and all(one.get(name) == one.get(twin) for one in (*self.of_a, *self.of_b))
 
     def values(self, name: Measure) -> tuple[list[float], list[float]]:
         """The launches that have this figure; of pairs, those where both have it."""

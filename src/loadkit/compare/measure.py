@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 from loadkit import metrics
@@ -104,7 +105,8 @@ def measures(launch: Launch, names: Sequence[str], lengths: dict[str, int]) -> d
 
 def _figure(name: str, records: Sequence[Record], lengths: dict[str, int]) -> float | None:
     if name == THROUGHPUT:
-        return _median(_throughputs(records))
+        rounds = [value for value in _throughputs(records) if value is not None]
+        return median(rounds) if rounds else None
     if name == MATCHED_TPOT:
         return _median(tpot_of_first(record, lengths.get(case_key(record))) for record in records)
     of: Callable[[Record], float | None] = metrics.BY_NAME[name].of

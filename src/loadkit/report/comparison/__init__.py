@@ -1,0 +1,1 @@
+"""A comparison for people and machines: words and terminal table, HTML page, JSON document."""
