@@ -11,8 +11,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "loadkit"
 ORDER = [
     "errors", "clock", "secrets", "language", "assets", "record", "kernel_log", "dialect", "case", "request", "plan", "encoding",
     "schema", "checks", "scenario", "tokens", "documents",
-    "run_folder", "stream", "transport", "client", "pacing", "preflight", "provenance", "engine",
-    "metrics", "statistics", "summary", "verdict", "compare", "report",
+    "run_folder", "sse", "stream", "transport", "reception", "outcome", "client", "pacing", "preflight", "provenance", "engine",
+    "metrics", "statistics", "slo", "summary", "verdict", "compare", "report",
     "simulator", "selftest", "sidecar", "experiment", "front", "commands", "cli",
 ]  # fmt: skip
 STRANGERS = ("front", "sidecar", "simulator")

@@ -194,4 +194,4 @@ def _middle(bucket: int) -> float:
     if bucket < 2 * half:
         return bucket
     shift = bucket // half - 1
-    return (bucket - shift * half + 0.5) * 2**shift - 0.5
+    return (bucket - shift * half + 0.5) * float(1 << shift) - 0.5
