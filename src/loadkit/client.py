@@ -1,0 +1,241 @@
+"""Sends a `Request` and returns its `Record`; the only place where errors of the transport become outcomes.
+
+Requests are posted as ready bytes through the HTTP client inside `AsyncOpenAI` (`Client.sdk`), not through its `post`:
+measured here, `AsyncOpenAI.post(content=…)` costs 640 µs of CPU before the first byte, the inner client 90 µs, and a burst of
+1000 requests is spread out accordingly (`benchmarks/client_speed.py` shows both). The server sees the same headers either way.
+
+Nothing is ever sent twice: a rejection, a reset or a timeout is an outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import urllib.parse
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+
+import httpx2
+
+from loadkit.clock import Clock, SystemClock
+from loadkit.errors import UsageError
+from loadkit.outcome import outcome_of
+from loadkit.reception import Reception
+from loadkit.record import Failure, Outcome, Record, Start
+from loadkit.request import Request, Target, wire_body
+from loadkit.transport.measuring import RECEIVER, MeasuringTransport
+from loadkit.transport.ordinary import ordinary_client, ordinary_exchange
+from loadkit.transport.route import route
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+NO_KEY = "none"
+"""What `AsyncOpenAI` gets where there is no key; it insists on one, and servers without keys ignore it."""
+
+
+class Journal(Protocol):
+    """Where the beginning and the end of each request are written down."""
+
+    def start(self, start: Start) -> None: ...
+
+    def ended(self, record: Record) -> None: ...
+
+
+class Body(NamedTuple):
+    """The bytes of a request and their hash."""
+
+    content: bytes
+    sha256: str
+
+
+def body_of(request: Request) -> Body:
+    """Make a request's body; belongs off the event loop, and before the request is due, where it holds a long document.
+
+    Raises:
+        UsageError: the document can't be read.
+    """
+    try:
+        content = wire_body(request)
+    except OSError as problem:
+        raise UsageError(f"can't read the document of a request: {problem.strerror}", where=str(request.body_file)) from problem
+    return Body(content, hashlib.sha256(content).hexdigest())
+
+
+class Client:
+    """A client for one target; `async with` opens and closes its connections.
+
+    `keep_text=False` keeps hashes of answers and no text, neither in memory nor in the record. `ca_file` (PEM) and `http2`
+    lead through the ordinary transport, as https and proxies do; `Record.transport` says which it was.
+
+    Raises:
+        UsageError: the target's URL is no http(s) URL, or the CA file can't be read.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        clock: Clock | None = None,
+        journal: Journal | None = None,
+        kernel_stamps: bool = True,
+        keep_text: bool = True,
+        ca_file: Path | None = None,
+        http2: bool = False,
+    ):
+        self.target = target
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._journal = journal
+        self._keep_text = keep_text
+        self._route = route(target.base_url, os.environ, ca_file=ca_file, http2=http2)
+        self._urls: dict[str, httpx2.URL] = {}
+        if self._route.measuring:
+            transport = MeasuringTransport(clock=self._clock, kernel_stamps=kernel_stamps)
+            self._http = httpx2.AsyncClient(transport=transport, trust_env=False, timeout=None)
+        else:
+            self._http = ordinary_client(self._route)
+        self._headers = _standing_headers(target)
+
+    @cached_property
+    def sdk(self) -> AsyncOpenAI:
+        """The OpenAI SDK over this client's transport, without retries: for typed calls outside of measuring.
+
+        It is imported on first use: it takes a second of CPU that a run need not wait for.
+        """
+        from openai import AsyncOpenAI
+
+        return AsyncOpenAI(
+            base_url=self.target.base_url, api_key=self.target.api_key or NO_KEY, max_retries=0, http_client=self._http
+        )
+
+    async def send(self, request: Request, *, body: Body | None = None) -> Record:
+        """Send one request and wait for the end of its answer. A server's failure is an outcome, never an exception.
+
+        `body` is what `body_of(request)` made ahead; without it the body is made now, which for a long document takes longer
+        than a fair start of several requests allows.
+
+        Raises:
+            UsageError: the request's body file can't be read.
+            asyncio.CancelledError: the task was cancelled; the connection is closed and the record (`cancelled`) journalled.
+        """
+        due_ns = self._clock.monotonic_ns() if request.due_ns is None else request.due_ns
+        if body is None:
+            body = body_of(request) if request.body_file is None else await asyncio.to_thread(body_of, request)
+        start = Start(id=request.id, due_ns=due_ns, slot=request.slot, case=request.case, body_sha256=body.sha256)
+        if self._journal is not None:
+            self._journal.start(start)
+        reception = Reception(
+            loop=asyncio.get_running_loop(),
+            now=self._clock.monotonic_ns,
+            timeouts=request.timeouts,
+            stream=request.stream,
+            keep_text=self._keep_text,
+        )
+        try:
+            await self._exchange(request, body.content, reception)
+        except asyncio.CancelledError:
+            reception.stop()
+            stopped = Failure(kind="cancelled", message="stopped by this side", phase=reception.phase)
+            self._ended(self._record(start, reception, Outcome.CANCELLED, stopped))
+            raise
+        record = self._record(start, reception, *outcome_of(reception))
+        self._ended(record)
+        return record
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _exchange(self, request: Request, body: bytes, reception: Reception) -> None:
+        wire = httpx2.Request(
+            "POST",
+            self._url(request.path),
+            content=body,
+            headers=self._request_headers(request),
+            extensions={RECEIVER: reception, "timeout": {"connect": request.timeouts.connect_s}},
+        )
+        if not self._route.measuring:
+            await ordinary_exchange(self._http, wire, reception, self._clock)
+            return
+        try:
+            response = await self._http.send(wire, stream=True)
+        except httpx2.TransportError as problem:
+            reception.failed(problem, self._clock.monotonic_ns(), trusted=False)
+            return
+        del response.stream  # it points back at the response: a cycle per request, and the collector is off while measuring
+        await reception.over
+
+    def _ended(self, record: Record) -> None:
+        if self._journal is not None:
+            self._journal.ended(record)
+
+    def _url(self, path: str) -> httpx2.URL:
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = httpx2.URL(self.target.base_url + path)
+        return url
+
+    def _request_headers(self, request: Request) -> list[tuple[str, str]]:
+        """`X-Request-Id` is the request's id, percent-encoded where a header can't carry it."""
+        accept = "text/event-stream" if request.stream else "application/json"
+        headers = {
+            **self._headers,
+            "Accept": accept,
+            "X-Request-Id": urllib.parse.quote(request.id, safe="!#$&'*+^`|~/:;=@,()[]{}<>? "),
+        }
+        headers.update(request.headers)
+        return list(headers.items())
+
+    def _record(self, start: Start, reception: Reception, outcome: Outcome, failure: Failure | None) -> Record:
+        decoder = reception.decoder
+        answered = reception.status == 200
+        return Record(
+            id=start.id,
+            slot=start.slot,
+            case=start.case,
+            outcome=outcome,
+            due_ns=start.due_ns,
+            sent_ns=reception.sent_ns,
+            connected_ns=reception.connected_ns,
+            written_ns=reception.written_ns,
+            headers_ns=reception.headers_ns,
+            end_ns=reception.end_ns,
+            closed_ns=reception.closed_ns,
+            events=reception.events(),
+            stamp_source="kernel" if reception.trusted else "read",
+            transport="measuring" if self._route.measuring else "ordinary",
+            streamed=reception.streamed,
+            http_status=reception.status,
+            failure=failure,
+            finish_reason=decoder.finish_reason,
+            usage=decoder.usage,
+            answer=decoder.answer(),
+            reasoning=decoder.reasoning(),
+            tool_calls=decoder.tool_calls(),
+            answer_sha256=decoder.answer_sha256() if answered else None,
+            body_sha256=start.body_sha256,
+            response_id=decoder.response_id,
+            system_fingerprint=decoder.system_fingerprint,
+            server_metrics=decoder.server_metrics,
+        )
+
+
+def _standing_headers(target: Target) -> dict[str, str]:
+    """Headers of every request: those that `AsyncOpenAI` sends and servers look at. No compression: it would hide arrivals."""
+    headers = {"User-Agent": "loadkit", "Content-Type": "application/json", "Accept-Encoding": "identity"}
+    if target.api_key:
+        headers["Authorization"] = f"Bearer {target.api_key}"
+    for name, variable in (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")):
+        if os.environ.get(variable):
+            headers[name] = os.environ[variable]
+    return headers

@@ -1,0 +1,329 @@
+"""One answer as it comes in: stamps and events in columns, deadlines per phase, and the facts for the record at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from loadkit.record import ErrorPhase, Events
+from loadkit.request import Timeouts
+from loadkit.stream import Decoder, Done, Event, Finished, Problem, Token, error_message
+
+MAX_PLAIN_BYTES = 64 * 1024 * 1024
+"""An answer in one piece, or an error body, is kept up to this size."""
+
+DONE_GRACE_S = 1.0
+"""After ``[DONE]`` the end of the body is waited for this long, so that the connection can be used again."""
+
+HeaderList = list[tuple[bytes, bytes]]
+
+
+class TimedOut(Exception):
+    """A phase took longer than its limit."""
+
+    def __init__(self, phase: ErrorPhase, limit_s: float):
+        super().__init__(f"{phase.value.replace('_', ' ')}: nothing within {limit_s:g} s")
+        self.phase = phase
+
+
+class Undecodable(Exception):
+    """The content encoding is unknown, or its bytes are broken."""
+
+
+class Reception:
+    """What a transport tells about one exchange (`transport.Receiver`); `over` is resolved when nothing more will come.
+
+    Phases follow each other: connect, send, headers, first token, stream. Silence is limited in each. A comment or any other
+    byte is a sign of life between tokens, but no token: the first one has to come within its limit of the headers, and after
+    a token the next within the same limit (a preempted request is prefilled again) even where comments keep coming.
+    """
+
+    def __init__(
+        self, *, loop: asyncio.AbstractEventLoop, now: Callable[[], int], timeouts: Timeouts, stream: bool, keep_text: bool
+    ):
+        self.decoder = Decoder(keep_text=keep_text)
+        self.over: asyncio.Future[None] = loop.create_future()
+        self.phase = ErrorPhase.CONNECT
+        self.sent_ns: int | None = None
+        self.connected_ns: int | None = None
+        self._written_ns: int | None = None
+        self._headers: tuple[int, int] | None = None  # kernel stamp and read time, and so are the next two
+        self._end: tuple[int, int] | None = None
+        self._closed: tuple[int, int] | None = None
+        self.status: int | None = None
+        self.reason = ""
+        self.streamed = stream
+        self.done = False
+        self.finished = False
+        self.problem: Problem | None = None
+        self.error: Exception | None = None
+        self.trusted = False
+        self._loop = loop
+        self._now = now
+        self._limits = timeouts
+        self._at = array("q")
+        self._read = array("q")
+        self._kinds: list[str] = []
+        self._tokens: array[int] | None = array("q")
+        self._coalesced = array("q")
+        self._plain: list[bytes] | None = None
+        self._plain_bytes = 0
+        self._inflate: Any = None
+        self._encoded = False
+        self._life_ns = 0
+        self._since_token_ns = 0
+        self._phase_ns = 0
+        self._shortest_s = min(timeouts.send_s, timeouts.headers_s, timeouts.first_token_s, timeouts.between_tokens_s)
+        self._abort: Callable[[Exception], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def reused_connection(self) -> bool:
+        return self.sent_ns is not None and self.connected_ns is None
+
+    # --- told by the transport
+
+    def sending(self, at_ns: int, *, connected_ns: int | None, abort: Callable[[Exception], None]) -> None:
+        self.sent_ns = at_ns
+        self.connected_ns = connected_ns
+        self._abort = abort
+        self._enter(ErrorPhase.SEND, at_ns)
+        self._arm()
+
+    def written(self, at_ns: int) -> None:
+        self._written_ns = at_ns
+        if self.phase is ErrorPhase.SEND:
+            self._enter(ErrorPhase.HEADERS, at_ns)
+
+    def headers(self, at_ns: int, read_ns: int, status: int, headers: HeaderList) -> None:
+        self._headers = (at_ns, read_ns)
+        self.status = status
+        self._life_ns = read_ns
+        self._enter(ErrorPhase.FIRST_TOKEN, read_ns)
+        for name, value in headers:
+            lowered = name.lower()
+            if lowered == b"content-type":
+                self._content_type(value)
+            elif lowered == b"content-encoding":
+                self._content_encoding(value)
+            elif lowered == b"location":
+                self.reason = value.decode("latin-1")
+        if status != 200:
+            self._plain = []
+
+    def body(self, data: bytes, at_ns: int, read_ns: int, since_ns: int) -> None:
+        self._life_ns = read_ns
+        if self._encoded:
+            data = self._decoded(data)
+        if self._plain is not None:
+            self._plain_bytes += len(data)
+            if self._plain_bytes <= MAX_PLAIN_BYTES:
+                self._plain.append(data)
+            return
+        events = self.decoder.feed(data)
+        if events:
+            self._take(events, at_ns, read_ns, since_ns)
+
+    def ended(self, at_ns: int, read_ns: int, *, trusted: bool) -> None:
+        if self._plain is None:
+            self._take(self.decoder.close(), at_ns, read_ns, at_ns)
+        elif self.status == 200:
+            self.streamed = False
+            self._take(self.decoder.whole(b"".join(self._plain)), at_ns, read_ns, at_ns)
+        self._close(at_ns, read_ns, trusted=trusted)
+
+    def failed(self, error: Exception, at_ns: int, *, trusted: bool) -> None:
+        if not self.done:  # after [DONE] the answer is there, whatever becomes of the connection
+            self.error = error
+        self._close(at_ns, at_ns, trusted=trusted)
+
+    # --- facts
+
+    @property
+    def written_ns(self) -> int | None:
+        """On loopback the answer can be there before `send` returns; then the body was there too."""
+        if self._written_ns is None or self.headers_ns is None:
+            return self._written_ns
+        return min(self._written_ns, self.headers_ns)
+
+    @property
+    def headers_ns(self) -> int | None:
+        return self._stamp(self._headers)
+
+    @property
+    def end_ns(self) -> int | None:
+        """The chunk with finish_reason; without one the last event."""
+        if self._end is not None:
+            return self._stamp(self._end)
+        return self._stamp((self._at[-1], self._read[-1])) if self._at else None
+
+    @property
+    def closed_ns(self) -> int | None:
+        return self._stamp(self._closed)
+
+    def _stamp(self, pair: tuple[int, int] | None) -> int | None:
+        return None if pair is None else pair[0 if self.trusted else 1]
+
+    def events(self) -> Events:
+        """The columns of the record; read times where the kernel's can't be trusted."""
+        at = self._at if self.trusted else self._read
+        return Events(
+            at_ns=tuple(at),
+            late_ns=tuple(read - stamp for read, stamp in zip(self._read, self._at, strict=True)) if self.trusted else (),
+            kinds="".join(self._kinds),
+            tokens=None if self._tokens is None or not self._at else tuple(self._tokens),
+            coalesced=tuple(zip(self._coalesced[::2], self._coalesced[1::2], strict=True)),
+        )
+
+    def said(self) -> str:
+        """What the body of an HTTP error says."""
+        body = b"".join(self._plain or [])[:100_000]
+        try:
+            return error_message(orjson.loads(body))
+        except orjson.JSONDecodeError:
+            return error_message(body.decode("utf-8", "replace").strip() or self.reason or "no body")
+
+    def stop(self) -> None:
+        """Nobody wants the answer any more: close the connection."""
+        if self._abort is not None and not self.over.done():
+            self._abort(ConnectionAbortedError("stopped"))
+        now = self._now()
+        self._close(now, now, trusted=False)
+
+    # --- private
+
+    def _take(self, events: list[Event], at_ns: int, read_ns: int, since_ns: int) -> None:
+        previous = -1
+        for event in events:
+            if type(event) is Token:
+                if previous >= 0:
+                    self._coalesced.append(previous)
+                    self._coalesced.append(since_ns)
+                previous = len(self._at)
+                self._at.append(at_ns)
+                self._read.append(read_ns)
+                self._kinds.append(event.kind)
+                if event.tokens is None:
+                    self._tokens = None
+                elif self._tokens is not None:
+                    self._tokens.append(event.tokens)
+            else:
+                self._other(event, at_ns, read_ns)
+        if previous >= 0:
+            self._since_token_ns = read_ns
+            self.phase = ErrorPhase.STREAM
+
+    def _other(self, event: Event, at_ns: int, read_ns: int) -> None:
+        if type(event) is Finished:
+            self.finished = True
+            self._ends(at_ns, read_ns)
+        elif type(event) is Done:
+            self.done = True
+            self._closes(at_ns, read_ns)
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(DONE_GRACE_S, self._give_up_waiting)
+        elif type(event) is Problem and self.problem is None:
+            self.problem = event
+
+    def _ends(self, at_ns: int, read_ns: int) -> None:
+        self._end = (at_ns, read_ns)
+
+    def _closes(self, at_ns: int, read_ns: int) -> None:
+        if self._closed is None:
+            self._closed = (at_ns, read_ns)
+
+    def _close(self, at_ns: int, read_ns: int, *, trusted: bool) -> None:
+        if self.over.done():
+            return
+        self.trusted = trusted
+        self._closes(at_ns, read_ns)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._abort = None
+        self.over.set_result(None)
+
+    def _content_type(self, value: bytes) -> None:
+        """What came decides how it is read, not what was asked for: proxies answer streams in one piece, and the reverse."""
+        kind = value.split(b";")[0].strip().lower()
+        if kind == b"application/json":
+            self._plain = []
+        elif kind == b"text/event-stream":
+            self._plain = None
+            self.streamed = True
+
+    def _content_encoding(self, value: bytes) -> None:
+        name = value.strip().lower()
+        if name in (b"", b"identity"):
+            return
+        self._encoded = True
+        if name in (b"gzip", b"x-gzip", b"deflate"):
+            self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: gzip or zlib, by its header
+        else:
+            self.problem = Problem(
+                "content_encoding", f"the server encodes with {name.decode('latin-1')}, which was not asked for"
+            )
+
+    def _decoded(self, data: bytes) -> bytes:
+        if self._inflate is None:
+            return b""
+        try:
+            plain: bytes = self._inflate.decompress(data)
+        except zlib.error as broken:
+            self._inflate = None
+            self.problem = self.problem or Problem("content_encoding", f"the compressed body is broken: {broken}")
+            return b""
+        return plain
+
+    # --- deadlines
+
+    def _enter(self, phase: ErrorPhase, at_ns: int) -> None:
+        self.phase = phase
+        self._phase_ns = at_ns
+
+    def _header_limit_s(self) -> float:
+        """An answer in one piece comes with its headers, so these may take as long as the answer."""
+        return self._limits.headers_s if self.streamed else max(self._limits.headers_s, self._limits.first_token_s)
+
+    def _deadline(self) -> tuple[int, float]:
+        """When the current phase is over its limit (monotonic ns), and the limit (s)."""
+        limits = self._limits
+        if self.phase is ErrorPhase.SEND:
+            return _later(self._phase_ns, limits.send_s), limits.send_s
+        if self.phase is ErrorPhase.HEADERS:
+            return _later(self._phase_ns, self._header_limit_s()), self._header_limit_s()
+        if self.phase is ErrorPhase.FIRST_TOKEN and self._plain is None:
+            return _later(self._phase_ns, limits.first_token_s), limits.first_token_s
+        silence = _later(self._life_ns, limits.between_tokens_s)
+        again_s = max(limits.first_token_s, limits.between_tokens_s)
+        token = _later(self._since_token_ns, again_s)
+        if self._plain is not None or silence <= token:
+            return silence, limits.between_tokens_s
+        return token, again_s
+
+    def _arm(self) -> None:
+        """One timer per request: it looks at the deadline now and then, because setting one per token would cost more."""
+        deadline_ns, _ = self._deadline()
+        delay_s = min((deadline_ns - self._now()) / 1e9, self._shortest_s)
+        self._timer = self._loop.call_later(max(delay_s, 0.001), self._check)
+
+    def _check(self) -> None:
+        deadline_ns, limit_s = self._deadline()
+        if self._now() < deadline_ns:
+            self._arm()
+        elif self._abort is not None:
+            self._abort(TimedOut(self.phase, limit_s))
+
+    def _give_up_waiting(self) -> None:
+        if self._abort is not None:
+            self._abort(TimedOut(ErrorPhase.STREAM, DONE_GRACE_S))
+
+
+def _later(at_ns: int, seconds: float) -> int:
+    return at_ns + int(seconds * 1e9)

@@ -1,0 +1,337 @@
+"""Bytes of an answer in, typed events out; no I/O and no clock. What comes out does not depend on how the bytes were cut.
+
+Wire facts (vLLM 0.32, SGLang, llama.cpp, plain OpenAI):
+    - the role chunk (``content: ""``), comments, empty deltas and the usage chunk carry no token and are no events;
+    - thinking stands in ``reasoning`` or, elsewhere, in ``reasoning_content``; some versions send it in both, so the two are
+      never added up;
+    - with ``continuous_usage_stats`` each chunk has a running ``completion_tokens``; its rise since the last event is the
+      number of tokens of an event, hidden ones (``</think>``, ``<tool_call>``) included;
+    - after HTTP 200 a stream may still bring an error, as an object or a string, and even a ``[DONE]`` after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+import orjson
+
+from loadkit.record import ToolCall, Usage
+from loadkit.sse import MAX_EVENT_BYTES, Frames
+
+PIECES_KEPT = 512  # text pieces are joined in blocks, or each would cost 60 bytes until the end of a long answer
+
+
+class Token(NamedTuple):
+    """A chunk that carried at least one token that can be seen.
+
+    `kind` is `r` (reasoning), `a` (answer) or `t` (tool call); `tokens` how many, `None` where the server does not say.
+    """
+
+    kind: str
+    tokens: int | None
+
+
+class Finished(NamedTuple):
+    """A chunk with a finish_reason."""
+
+    reason: str
+
+
+class Done(NamedTuple):
+    """The line ``[DONE]``."""
+
+
+class Problem(NamedTuple):
+    """The answer can't count as complete. `kind`: error_object, malformed, oversized_event, finish_error."""
+
+    kind: str
+    message: str
+
+
+Event = Token | Finished | Done | Problem
+DONE = Done()
+
+
+class Decoder:
+    """One answer, streamed (`feed`, then `close`) or in one piece (`whole`).
+
+    After the end the attributes hold what was assembled: `finish_reason`, `usage`, `response_id`, `system_fingerprint`,
+    `server_metrics`, and `answer()`, `reasoning()`, `tool_calls()`, `answer_sha256()`. Of several choices (n > 1) the text
+    of the first is kept; all count as events, with unknown tokens.
+    """
+
+    def __init__(self, *, keep_text: bool = True, max_event_bytes: int = MAX_EVENT_BYTES):
+        self.finish_reason: str | None = None
+        self.response_id: str | None = None
+        self.system_fingerprint: str | None = None
+        self.server_metrics: dict[str, Any] | None = None
+        self._usage: dict[str, Any] | None = None
+        self._answer = _Text(keep=keep_text)
+        self._reasoning = _Text(keep=keep_text)
+        self._calls: dict[int, _Call] = {}
+        self._keep_text = keep_text
+        self._counted = 0  # completion_tokens up to the last event
+        self._several = False  # a choice other than the first was seen
+        self._frames = Frames(max_event_bytes)
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Decode what a read brought; an event is yielded with the read that completes it."""
+        events: list[Event] = []
+        if self._frames.oversized:
+            return events
+        for payload in self._frames.feed(data):
+            if payload[:1] == b"{":
+                self._chunk(payload, events)
+            else:
+                self._special(payload, events)
+        if self._frames.oversized:
+            events.append(Problem("oversized_event", f"an event of more than {self._frames.max_event_bytes} bytes"))
+        return events
+
+    def close(self) -> list[Event]:
+        """The body ended properly: a last event whose blank line is missing still counts."""
+        events: list[Event] = []
+        for payload in self._frames.close():
+            self._special(payload, events)
+        return events
+
+    def whole(self, body: bytes) -> list[Event]:
+        """Decode an answer that came in one piece; it has no `Token` events, because its tokens have no times."""
+        events: list[Event] = []
+        self._chunk(body, events)
+        return [event for event in events if type(event) is not Token]
+
+    @property
+    def usage(self) -> Usage:
+        return usage_of(self._usage)
+
+    def answer(self) -> str | None:
+        return self._answer.text()
+
+    def reasoning(self) -> str | None:
+        return self._reasoning.text()
+
+    def answer_sha256(self) -> str:
+        """Of the answer's UTF-8 bytes; thinking and tool calls are not in it."""
+        return self._answer.sha256()
+
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(self._calls[index].fact(index) for index in sorted(self._calls))
+
+    def _special(self, payload: bytes, events: list[Event]) -> None:
+        text = payload.strip()
+        if text == b"[DONE]":
+            events.append(DONE)
+        elif text:
+            self._chunk(text, events)
+
+    def _chunk(self, payload: bytes, events: list[Event]) -> None:
+        try:
+            chunk = orjson.loads(payload)
+        except orjson.JSONDecodeError:
+            chunk = _lenient(payload)
+        if type(chunk) is not dict:
+            events.append(Problem("malformed", f"not a JSON object: {_shortened(payload)}"))
+            return
+        if chunk.get("error") not in (None, False) or chunk.get("object") == "error":
+            events.append(Problem("error_object", error_message(chunk)))
+            return
+        if self.response_id is None:
+            self.response_id = _text_or_none(chunk.get("id"))
+        try:
+            kind, reason = self._choices(chunk.get("choices"))
+            usage = chunk.get("usage")
+            rise = None if usage is None else self._rise(usage, visible=bool(kind))
+        except (TypeError, AttributeError, ValueError, OverflowError):
+            events.append(Problem("malformed", f"not the shape of a chunk: {_shortened(payload)}"))
+            return
+        if kind:
+            events.append(Token(kind, rise))
+        if reason is not None:
+            events.append(Problem("finish_error", "finish_reason is error") if reason == "error" else Finished(reason))
+        if reason is not None or usage is not None:
+            self._extras(chunk)
+
+    def _extras(self, chunk: dict[str, Any]) -> None:
+        fingerprint, metrics = chunk.get("system_fingerprint"), chunk.get("metrics")
+        if type(fingerprint) is str:
+            self.system_fingerprint = fingerprint
+        if type(metrics) is dict:
+            self.server_metrics = metrics
+
+    def _choices(self, choices: Any) -> tuple[str, str | None]:
+        """The strongest kind of token in a chunk (answer, tool, reasoning) and its finish_reason."""
+        kind, reason = "", None
+        for choice in choices or ():
+            index = choice.get("index") or 0
+            delta = choice.get("delta")
+            if delta is None:
+                delta = choice.get("message")
+            if delta is None:  # /v1/completions: the text stands in the choice itself
+                delta = {"content": choice.get("text")}
+            if index:
+                self._several = True
+            found = self._delta(delta, first=not index)
+            kind = max(kind, found, key="rta".find) if kind and found else kind or found
+            finish = choice.get("finish_reason")
+            if finish is not None:
+                reason = str(finish)
+                if self.finish_reason is None or not index:
+                    self.finish_reason = reason
+        return kind, reason
+
+    def _delta(self, delta: dict[str, Any], *, first: bool) -> str:
+        content = delta.get("content")
+        kind = ""
+        thought = delta.get("reasoning") or delta.get("reasoning_content")
+        if thought:
+            kind = "r"
+            if first:
+                self._reasoning.add(_plain(thought))
+        calls = delta.get("tool_calls")
+        if calls and self._tool_calls(calls, first=first):
+            kind = "t"
+        content = content or delta.get("refusal")
+        if content:
+            kind = "a"
+            if first:
+                self._answer.add(_plain(content))
+        return kind
+
+    def _tool_calls(self, calls: list[dict[str, Any]], *, first: bool) -> bool:
+        seen = False
+        for position, delta in enumerate(calls):
+            function = delta.get("function") or {}
+            identity, name, arguments = delta.get("id"), function.get("name"), function.get("arguments")
+            if not (identity or name or arguments):
+                continue
+            seen = True
+            if first:
+                index = self._call_index(delta.get("index"), identity, position if len(calls) > 1 else None)
+                call = self._calls.setdefault(index, _Call(keep=self._keep_text))
+                call.add(_text_or_none(identity), _text_or_none(name), arguments)
+        return seen
+
+    def _call_index(self, index: int | None, identity: str | None, position: int | None) -> int:
+        """Servers that leave the index out mean the last call, or a new one where the id is new; a list counts itself."""
+        if index is not None:
+            return int(index)
+        if position is not None:
+            return position
+        last = max(self._calls, default=-1)
+        if last < 0 or (identity and self._calls[last].identity not in (None, identity)):
+            return last + 1
+        return last
+
+    def _rise(self, usage: dict[str, Any], *, visible: bool) -> int | None:
+        """Tokens since the last event. With several choices servers disagree on whose count it is: unknown."""
+        running = usage.get("completion_tokens")
+        self._usage = usage
+        if not visible or type(running) is not int or self._several:
+            return None
+        rise = running - self._counted
+        self._counted = running
+        return rise if rise >= 0 else None
+
+
+class _Text:
+    """Text that grows by pieces; with `keep=False` only its hash grows."""
+
+    def __init__(self, *, keep: bool):
+        self._pieces: list[str] = []
+        self._blocks: list[str] = []
+        self._hash = None if keep else hashlib.sha256()
+        self._any = False
+
+    def add(self, piece: str) -> None:
+        self._any = True
+        if self._hash is not None:
+            self._hash.update(piece.encode("utf-8", "replace"))
+            return
+        self._pieces.append(piece)
+        if len(self._pieces) >= PIECES_KEPT:
+            self._blocks.append("".join(self._pieces))
+            self._pieces.clear()
+
+    def text(self) -> str | None:
+        """`None` where there was none, or where it was not kept. Lone surrogates become "?": JSON can't carry them."""
+        if not self._any or self._hash is not None:
+            return None
+        return "".join([*self._blocks, *self._pieces]).encode("utf-8", "replace").decode()
+
+    def sha256(self) -> str:
+        if self._hash is not None:
+            return self._hash.hexdigest()
+        return hashlib.sha256((self.text() or "").encode()).hexdigest()
+
+
+class _Call:
+    """A tool call that grows by deltas: the first name and id count, arguments are added up."""
+
+    def __init__(self, *, keep: bool):
+        self.identity: str | None = None
+        self._name: str | None = None
+        self._arguments = _Text(keep=keep)
+
+    def add(self, identity: str | None, name: str | None, arguments: Any) -> None:
+        self.identity = self.identity or identity
+        self._name = self._name or name
+        if arguments:
+            self._arguments.add(arguments if type(arguments) is str else json.dumps(arguments))
+
+    def fact(self, index: int) -> ToolCall:
+        return ToolCall(index=index, id=self.identity, name=self._name, arguments=self._arguments.text() or "")
+
+
+def usage_of(usage: dict[str, Any] | None) -> Usage:
+    """`Usage` of a server's usage object: a field that is absent or null is unknown, never 0."""
+    if not usage:
+        return Usage()
+    return Usage(
+        prompt_tokens=_count(usage, "prompt_tokens"),
+        completion_tokens=_count(usage, "completion_tokens"),
+        reasoning_tokens=_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        cached_tokens=_count(usage.get("prompt_tokens_details"), "cached_tokens"),
+    )
+
+
+def error_message(body: Any) -> str:
+    """What an error body says: ``error.message``, ``error`` as a string, ``detail`` or ``message``; else the body, cut."""
+    if isinstance(body, dict):
+        for said in (body.get("error"), body.get("detail"), body.get("message")):
+            if isinstance(said, dict) and said.get("message"):
+                return _shortened(str(said["message"]))
+            if said:
+                return _shortened(said if isinstance(said, str) else json.dumps(said))
+    return _shortened(body if isinstance(body, str) else json.dumps(body))
+
+
+def _count(fields: Any, name: str) -> int | None:
+    value = fields.get(name) if isinstance(fields, dict) else None
+    return value if type(value) is int and value >= 0 else None
+
+
+def _plain(content: Any) -> str:
+    """Text of a delta: a string, or a list of parts with a `text` each."""
+    if type(content) is str:
+        return content
+    return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in content)
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _lenient(payload: bytes) -> Any:
+    """What orjson refuses and others send: NaN, lone surrogates, broken UTF-8. `None` where it is no JSON at all."""
+    try:
+        return json.loads(payload.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _shortened(text: str | bytes, limit: int = 500) -> str:
+    plain = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return plain if len(plain) <= limit else plain[:limit] + "…"
