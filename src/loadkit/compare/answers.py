@@ -10,7 +10,7 @@ from fractions import Fraction
 from loadkit.compare import proportion
 from loadkit.compare.launch import Launch, Side
 from loadkit.compare.measure import case_key
-from loadkit.record import Answer, AnswerVerdict, Outcome
+from loadkit.record import Answer, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +77,9 @@ def _asked(side: Side) -> dict[str, list[_Attempt]]:
 
 def _attempts(launch: Launch) -> Iterator[tuple[str, _Attempt]]:
     """Requests that failed or were lost are attempts that are not right; cancelled ones were never asked to the end."""
-    checked = {record.case.scenario for record, verdicts in launch.attempts if _known(verdicts)}
-    for record, verdicts in launch.attempts:
-        known = _known(verdicts)
-        asked = record.outcome is not Outcome.CANCELLED and (known or record.outcome is not Outcome.COMPLETED)
-        if record.case.scenario in checked and asked:
-            right = record.outcome is Outcome.COMPLETED and all(answer is Answer.CORRECT for answer in known)
-            yield record.case.scenario, _Attempt(case_key(record), right)
-    for start in launch.lost:
-        if start.case.scenario in checked:
-            yield start.case.scenario, _Attempt(case_key(start), right=False)
-
-
-def _known(verdicts: Iterable[AnswerVerdict]) -> list[Answer]:
-    return [verdict.answer for verdict in verdicts if verdict.answer is not Answer.UNVERIFIED]
+    checked = {one.record.case.scenario for one in launch.attempts if one.answer not in (None, Answer.UNVERIFIED)}
+    for one in launch.attempts:
+        record = one.record
+        judged = one.completed and one.answer not in (None, Answer.UNVERIFIED)
+        if record.case.scenario in checked and (judged or record.outcome not in (Outcome.COMPLETED, Outcome.CANCELLED)):
+            yield record.case.scenario, _Attempt(case_key(record), right=judged and one.answer is Answer.CORRECT)

@@ -14,8 +14,9 @@ from typing import Any
 import orjson
 
 from loadkit.errors import FolderError, UsageError
-from loadkit.record import AnswerVerdict, Phase, Record, Start
+from loadkit.record import Phase, Record, Start
 from loadkit.run_folder import MANIFEST, Run, read_run
+from loadkit.summary import Judged, Summary, summarise
 
 LAUNCH = "launch.json"
 
@@ -33,25 +34,19 @@ class Launch:
     pair: int | None = None
 
     @cached_property
-    def attempts(self) -> tuple[tuple[Record, tuple[AnswerVerdict, ...]], ...]:
-        """Measured first attempts of all runs in order, each with the verdicts on its answer."""
-        found = []
-        for run in self.runs:
-            verdicts: dict[str, list[AnswerVerdict]] = {}
-            for verdict in run.checks:
-                verdicts.setdefault(verdict.id, []).append(verdict)
-            found += [(record, tuple(verdicts.get(record.id, ()))) for record in run.records if _counts(record)]
-        return tuple(found)
+    def summaries(self) -> tuple[Summary, ...]:
+        """What each run's own report would say."""
+        return tuple(summarise(run, selftest=None) for run in self.runs)
+
+    @cached_property
+    def attempts(self) -> tuple[Judged, ...]:
+        """Measured first attempts of all runs in order, lost ones included."""
+        return tuple(request for summary in self.summaries for request in summary.requests if request.counts)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
-        """Measured first attempts, of all runs in order."""
-        return tuple(record for record, _ in self.attempts)
-
-    @cached_property
-    def lost(self) -> tuple[Start, ...]:
-        """Measured first attempts that were sent and never ended."""
-        return tuple(start for run in self.runs for start in run.lost if _counts(start))
+        """The records of `attempts`; a lost request has one without stamps."""
+        return tuple(request.record for request in self.attempts)
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ from typing import Literal
 from loadkit import metrics
 from loadkit.compare.judgement import Better
 from loadkit.compare.launch import Launch
-from loadkit.record import Record, Start
+from loadkit.record import Record
 from loadkit.statistics import Distribution
 
 THROUGHPUT = "throughput"
@@ -113,9 +113,9 @@ def _figure(name: str, records: Sequence[Record], lengths: dict[str, int]) -> fl
     return _median(map(of, records))
 
 
-def case_key(line: Record | Start) -> str:
+def case_key(record: Record) -> str:
     """Which question this was, the same on both sides of a comparison."""
-    return f"{line.case.scenario}/{line.case.case}/{line.slot.turn}"
+    return f"{record.case.scenario}/{record.case.case}/{record.slot.turn}"
 
 
 def shared_lengths(records: Iterable[Record]) -> dict[str, int]:

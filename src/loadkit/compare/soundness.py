@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 
 from loadkit.compare.launch import Launch, Side
-from loadkit.record import Outcome, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,25 +41,27 @@ class Soundness:
 
 def soundness(side: Side) -> Soundness:
     """Counted over all launches of the side; lost requests are attempts."""
-    records = [record for launch in side.launches for record in launch.records]
-    lost = sum(len(launch.lost) for launch in side.launches)
-    missed = Counter(record.outcome.value for record in records if record.outcome is not Outcome.COMPLETED)
-    if lost:
-        missed[Outcome.IN_FLIGHT_LOST.value] += lost
+    attempts = [attempt for launch in side.launches for attempt in launch.attempts]
     return Soundness(
-        attempted=len(records) + lost,
-        completed=sum(record.outcome is Outcome.COMPLETED for record in records),
-        outcomes=dict(missed),
-        truncated=sum(map(_truncated, records)),
-        of_quality=sum(record.case.workload == "quality" for record in records),
+        attempted=len(attempts),
+        completed=sum(attempt.completed for attempt in attempts),
+        outcomes=dict(Counter(attempt.record.outcome.value for attempt in attempts if not attempt.completed)),
+        truncated=sum(attempt.truncated is not None for attempt in attempts),
+        of_quality=sum(attempt.record.case.workload == "quality" for attempt in attempts),
         launches=tuple(map(_of_launch, side.launches)),
     )
 
 
-def _truncated(record: Record) -> bool:
-    """The right end of a speed workload is its budget; of a quality workload it is a loss."""
-    return record.case.workload == "quality" and record.outcome is Outcome.COMPLETED and record.finish_reason == "length"
+WORST_FIRST = ("unstable", "suspect", "unverified", "stable")
 
 
 def _of_launch(launch: Launch) -> LaunchSoundness:
-    return LaunchSoundness(name=launch.name, host="unverified", host_reasons=(), measurement="valid", measurement_reasons=())
+    hosts = [summary.host for summary in launch.summaries]
+    host = min((host.state for host in hosts), key=WORST_FIRST.index)
+    return LaunchSoundness(
+        name=launch.name,
+        host=host,
+        host_reasons=tuple(dict.fromkeys(reason for one in hosts if one.state == host for reason in one.reasons)),
+        measurement="valid",
+        measurement_reasons=(),
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import exp, log
-
 from markupsafe import Markup
 
 from loadkit import assets
@@ -16,6 +14,8 @@ from loadkit.report.html.scale import Scale, around
 
 ROW_PX = 24
 LABELS_PX = 230
+FAR_APART = 2.0
+"""Ratios further apart than this are drawn on a logarithmic axis."""
 
 
 def page(found: Comparison, *, language: Language | None = None) -> str:
@@ -107,14 +107,14 @@ def _forest(found: Comparison, language: Language | None) -> Markup:
     if not rows:
         return Markup("")
     frame = svg.Frame(width=760, height=ROW_PX * len(rows) + 60, left=LABELS_PX)
-    ends = [log(bound) for row in rows for bound in (row.estimate.low, row.estimate.high) if bound]
-    delta = log(1 + found.margin)
-    scale = around([*ends, delta, -delta], *frame.x)
+    ends = [bound for row in rows for bound in (row.estimate.low, row.estimate.high) if bound]
+    band = (1 / (1 + found.margin), 1 + found.margin)
+    scale = around([*ends, *band], *frame.x, log=max(ends) > FAR_APART * min(ends))
     bottom, top = frame.y
     marks = [
-        svg.rect(scale(-delta), top, scale(delta) - scale(-delta), bottom - top, "grid"),
+        svg.rect(scale(band[0]), top, scale(band[1]) - scale(band[0]), bottom - top, "heat h2"),
         *_ticks(scale, bottom, top),
-        svg.line(scale(0.0), bottom, scale(0.0), top, "axis"),
+        svg.line(scale(1.0), bottom, scale(1.0), top, "axis"),
     ]
     for place, row in enumerate(rows):
         marks += _whisker(row, scale, top + ROW_PX * (place + 0.5), language)
@@ -123,13 +123,13 @@ def _forest(found: Comparison, language: Language | None) -> Markup:
 
 
 def _ticks(scale: Scale, bottom: float, top: float) -> list[Markup]:
-    """The axis is the logarithm of the ratio; its ticks are written as changes in percent."""
+    """Changes in percent, or factors where the rows lie far apart."""
     return [
         mark
         for tick in scale.ticks(6)
         for mark in (
             svg.line(scale(tick), bottom, scale(tick), top, "grid"),
-            svg.text(scale(tick), bottom + 16, f"{(exp(tick) - 1) * 100:+.1f} %", "tick mid"),
+            svg.text(scale(tick), bottom + 16, f"× {tick:g}" if scale.log else f"{(tick - 1) * 100:+.1f} %", "tick mid"),
         )
     ]
 
@@ -140,6 +140,6 @@ def _whisker(row: Row, scale: Scale, y: float, language: Language | None) -> lis
         return []
     return [
         svg.text(LABELS_PX - 8, y + 4, words.name(row, language), "tick end"),
-        svg.line(scale(log(low)), y, scale(log(high)), y, "whisker"),
-        svg.dots([(scale(row.estimate.log_ratio), y)], 0, radius=4),
+        svg.line(scale(low), y, scale(high), y, "whisker"),
+        svg.dots([(scale(row.estimate.ratio), y)], 0, radius=4),
     ]
