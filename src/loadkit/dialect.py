@@ -46,11 +46,11 @@ DIALECTS = {
     for dialect in (
         Dialect(
             name="vllm", title="vLLM",
-            cache_salt=True, running_usage=True, template_arguments=True, ignore_eos=True, tokenize="vllm",
+            cache_salt=True, running_usage=True, template_arguments=True, ignore_eos=True, tokenize="messages",
         ),
         Dialect(
             name="sglang", title="SGLang",
-            cache_salt=True, running_usage=True, template_arguments=True, ignore_eos=True, tokenize="sglang",
+            cache_salt=True, running_usage=True, template_arguments=True, ignore_eos=True, tokenize="messages",
         ),
         Dialect(name="llama.cpp", title="llama.cpp", template_arguments=True, ignore_eos=True, tokenize="llama.cpp"),
         Dialect(name="plain", title="plain OpenAI API"),
