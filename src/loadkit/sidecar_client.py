@@ -50,7 +50,7 @@ def command(
     Start it in a session of its own (Ctrl-C must not reach it) with stdout as a pipe, and give its first line to `ready`.
     With `owner` it ends by itself a minute after that process is gone.
     """
-    words = [sys.executable, "-m", "loadkit.sidecar", "--out", str(out), "--listen", listen]
+    words = [sys.executable, "-m", "loadkit", "sidecar", "--out", str(out), "--listen", listen]
     words += ["--server", server] if server else []
     words += ["--container", container] if container else []
     words += ["--guard"] if guard else []

@@ -1,0 +1,5 @@
+"""`python -m loadkit …` is `loadkit …`."""
+
+from loadkit.cli import main
+
+main()
