@@ -76,7 +76,8 @@ def output_tokens(record: Record) -> int | None:
 
 def first_event_tokens(record: Record) -> int | None:
     """k1, the tokens of the first event, from the running usage; `None` where the server gave none."""
-    return record.events.tokens[0] if record.events.tokens else None
+    known = event_tokens(record)
+    return known[0] if known else None
 
 
 def tpot_ns(record: Record) -> float | None:
@@ -97,7 +98,13 @@ def token_times(record: Record) -> Literal["known", "estimated"] | None:
     """Whether the tokens of each event are known; `None` for a request without events."""
     if not record.events.at_ns:
         return None
-    return "known" if record.events.tokens is not None else "estimated"
+    return "known" if event_tokens(record) is not None else "estimated"
+
+
+def event_tokens(record: Record) -> tuple[int, ...] | None:
+    """k of each event; `None` where unknown, and for a damaged record whose columns are not of equal length."""
+    tokens = record.events.tokens
+    return tokens if tokens is not None and len(tokens) == len(record.events.at_ns) else None
 
 
 def decode_rate(record: Record) -> float | None:
@@ -124,7 +131,7 @@ def stalls(record: Record) -> int | None:
 
 def itl_ns(record: Record) -> tuple[tuple[float, int], ...] | None:
     """ITL, inter-token latency: pairs (gap_j / k_j in nanoseconds, weight k_j); `None` where k is unknown."""
-    tokens = record.events.tokens
+    tokens = event_tokens(record)
     if tokens is None:
         return None
     return tuple((gap / k, k) for gap, k in zip(gaps_ns(record), tokens[1:], strict=True) if k > 0)
@@ -176,8 +183,9 @@ def tokens_seen(record: Record) -> tuple[int | None, bool]:
     """
     if record.outcome is Outcome.COMPLETED or record.usage.completion_tokens is not None:
         return record.usage.completion_tokens, False
-    if record.events.tokens is not None:
-        return sum(record.events.tokens), False
+    known = event_tokens(record)
+    if known is not None:
+        return sum(known), False
     return len(record.events.at_ns), True
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from loadkit.metrics import e2e_ns, gaps_ns, ttft_ns
+from loadkit.metrics import e2e_ns, event_tokens, gaps_ns, ttft_ns
 from loadkit.record import Outcome, Record, Sample
 from loadkit.run_folder import Run
 from loadkit.summary.judged import Judged
@@ -66,7 +66,7 @@ def token_audit(run: Run, requests: Sequence[Judged]) -> TokenAudit:
     records = [request.record for request in requests]
     done = [record for record in records if record.outcome is Outcome.COMPLETED]
     counted = [record for record in done if record.usage.completion_tokens is not None]
-    streamed = [record for record in counted if record.events.tokens is not None]
+    streamed = [record for record in counted if event_tokens(record) is not None]
     usage = sum(record.usage.completion_tokens or 0 for record in counted)
     stream = sum(sum(record.events.tokens or ()) for record in streamed) if streamed else None
     hidden = None if stream is None else sum(record.usage.completion_tokens or 0 for record in streamed) - stream

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from loadkit.metrics import NS_PER_S
+from loadkit.metrics import NS_PER_S, event_tokens
 from loadkit.record import Record
 from loadkit.summary.group import end_of
 from loadkit.summary.judged import Judged
@@ -78,7 +78,7 @@ def flow_of(requests: Sequence[Judged]) -> Flow:
     records = [request.record for request in requests]
     flights = [(r, r.sent_ns, end) for r in records if r.sent_ns is not None and (end := end_of(r)) is not None]
     streams = [record for record in records if record.events.at_ns]
-    unknown = [record for record in streams if record.events.tokens is None]
+    unknown = [record for record in streams if event_tokens(record) is None]
     times = [np.array(record.events.at_ns, dtype=np.int64) for record in streams]
     tokens = [_steps(record) for record in streams]
     return Flow(
@@ -162,8 +162,9 @@ def _tokens_between(flow: Flow, begin: int, end: int) -> float:
 def _steps(record: Record) -> NDArray[Any]:
     import numpy as np
 
-    if record.events.tokens is not None:
-        return np.array(record.events.tokens, dtype=np.float64)
+    known = event_tokens(record)
+    if known is not None:
+        return np.array(known, dtype=np.float64)
     total, chunks = record.usage.completion_tokens, len(record.events.at_ns)
     return np.full(chunks, 1.0 if total is None else total / chunks)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from loadkit.metrics import METRICS, STALL_NS, token_times, tokens_seen
+from loadkit.metrics import METRICS, STALL_NS, event_tokens, token_times, tokens_seen
 from loadkit.record import Outcome, Record
 from loadkit.statistics import Distribution, Histogram
 from loadkit.summary.judged import Judged
@@ -157,8 +157,9 @@ def _histograms(records: Sequence[Record]) -> dict[str, Histogram]:
     for record in records:
         gap = np.diff(np.array(record.events.at_ns, dtype=np.int64))
         gaps.append(gap)
-        if record.events.tokens is not None:
-            tokens = np.array(record.events.tokens[1:], dtype=np.int64)
+        known = event_tokens(record)
+        if known is not None:
+            tokens = np.array(known[1:], dtype=np.int64)
             with_tokens = tokens > 0
             itl.append(gap[with_tokens] / tokens[with_tokens])
             weights.append(tokens[with_tokens])
