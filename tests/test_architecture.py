@@ -9,11 +9,11 @@ SOURCE = Path(__file__).parents[1] / "src" / "loadkit"
 
 # Imports point up this list: a module may import what stands above it, and inside its own package.
 ORDER = [
-    "errors", "clock", "secrets", "language", "assets", "record", "kernel_log", "dialect", "case", "request", "plan", "encoding",
+    "errors", "clock", "secrets", "language", "assets", "record", "kernel_log", "gauges", "incidents", "sidecar_client", "dialect", "case", "request", "plan", "encoding",
     "schema", "checks", "scenario", "prefix_cache", "server", "tokens", "documents",
-    "run_folder", "sse", "stream", "transport", "reception", "outcome", "client", "pacing", "preflight", "provenance", "engine",
+    "run_folder", "sse", "stream", "transport", "reception", "outcome", "client", "pacing", "probes", "preflight", "provenance", "engine",
     "metrics", "statistics", "slo", "summary", "verdict", "compare", "report",
-    "simulator", "selftest", "sidecar", "experiment", "front", "commands", "cli",
+    "simulator", "selftest", "sidecar", "experiment", "front", "commands", "cli", "__main__",
 ]  # fmt: skip
 STRANGERS = ("front", "sidecar", "simulator")
 SIMULATOR_MAY_NOT_KNOW = {"scenario", "documents", "checks", "case", "generators"}

@@ -43,13 +43,17 @@ def main(
     docker: Annotated[
         str | None, typer.Option(metavar="URL", envvar="DOCKER_HOST", help="Docker engine; default is its usual socket")
     ] = None,
+    rotate: Annotated[
+        str, typer.Option(metavar="SIZE", help="begin a new file when it has grown to this; 0 never does")
+    ] = "64MiB",
     gpu: Annotated[bool, typer.Option("--gpu/--no-gpu", help="read GPUs through NVML")] = True,
 ) -> None:
     """Watch the host of a server: memory, kernel log, container, GPU, /metrics; and guard it.
 
     Prints one line of JSON on stdout when it listens: url, pid and out.
     """
-    from loadkit.sidecar.settings import Settings, address, thresholds
+    from loadkit.sidecar.recorder import Rotation
+    from loadkit.sidecar.settings import Settings, address, size, thresholds
     from loadkit.sidecar.watch import Watch
     from loadkit.sidecar_client import TOKEN_VARIABLE
 
@@ -70,6 +74,7 @@ def main(
         owner=owner,
         docker_url=docker,
         gpu=gpu,
+        rotation=Rotation(most_bytes=size(rotate, total_bytes=None, where="--rotate")),
     )
     _run(Watch(settings, say=_say), out)
 

@@ -74,7 +74,7 @@ def events_v1(folder: Path) -> dict[str, int]:
 def events_v2(folder: Path) -> dict[str, int]:
     """memory.events, current and max; raises OSError when the cgroup is gone."""
     events = _pairs((folder / "memory.events").read_text())
-    found = {key: events[key] for key in ("oom", "oom_kill") if key in events}
+    found: dict[str, int] = {key: value for key, value in events.items() if key in ("oom", "oom_kill")}
     found["current_bytes"] = int((folder / "memory.current").read_text())
     limit = (folder / "memory.max").read_text().strip()
     return found | ({"limit_bytes": int(limit)} if limit != "max" else {})

@@ -27,7 +27,7 @@ class Exporter:
         self._latest = latest
         self._level = level
         self._registry = CollectorRegistry()
-        self._registry.register(self)  # type: ignore[arg-type]  # a collector is whatever has `collect`
+        self._registry.register(self)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
@@ -42,7 +42,7 @@ class Exporter:
 
 
 def _families(sample: Sample) -> Iterator[Metric]:
-    labels = {"gpu": str(sample.data["index"])} if sample.source == "gpu" else {}
+    labels = {"gpu": str(sample.data.get("index", 0))} if sample.source == "gpu" else {}
     for key, value in sample.data.items():
         if isinstance(value, (bool, int, float)) and key in KEYS[sample.source]:
             kind = CounterMetricFamily if key in COUNTERS else GaugeMetricFamily

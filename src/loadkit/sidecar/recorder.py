@@ -23,7 +23,7 @@ MOST_WAITING_BYTES = 4 * 1024 * 1024  # about 20 minutes of samples
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """A file that grows beyond `most_bytes` becomes `NAME.1`, the one before `NAME.2`, … up to `keep` old files."""
+    """A file that grows beyond `most_bytes` (0: never) becomes `NAME.1`, the one before `NAME.2`, … up to `keep` old files."""
 
     most_bytes: int = 64 * 1024 * 1024
     keep: int = 8
@@ -92,7 +92,7 @@ class Recorder:
             data = {"event": "disk_back", "lost_lines": self.lost_lines}
             self._wait(to_line(self._stamper.sample("recorder", data)))
             self._drain()
-        if self._size > self._rotation.most_bytes and not self._waiting:
+        if 0 < self._rotation.most_bytes < self._size and not self._waiting:
             self._rotate()
 
     def _wait(self, line: bytes) -> None:

@@ -75,7 +75,7 @@ class Services:
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise Missing(f"systemctl did not answer ({type(problem).__name__})") from problem
         if done.returncode != 0:
-            raise Missing(f"systemctl: {done.stderr.strip()[:200]}")
+            raise Missing(f"systemctl: {(done.stderr.strip().splitlines() or ['no reason given'])[0][:200]}")
         return done.stdout
 
 
