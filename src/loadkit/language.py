@@ -1,18 +1,23 @@
 """What people read, in English and Chinese: the English sentence is the key, as in gettext.
 
-The language comes from `LOADKIT_LANG` (en, zh), else from `LC_ALL` and `LANG`, else English.
+The language comes from `LOADKIT_LANG` (en, zh), else from the browser where there is one, else from `LC_ALL` and `LANG`, else
+it is English. The Chinese sentences stand in `assets/chinese.json`; placeholders in braces are the same on both sides.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from typing import Literal
 
 Language = Literal["en", "zh"]
 
-CHINESE: dict[str, str] = {}
-"""English sentence → Chinese sentence; placeholders in braces are the same on both sides."""
+_SIGNS = re.compile(r"( · | → |, |; |: | ?\(|\))")
+_NUMBER = re.compile(r"[+-]?\d[\d.:/]*(?: (?:%|ms|s|GiB|MiB|tok/s)(?![a-z]))?")
 
 
 def language_of(environ: Mapping[str, str] = os.environ) -> Language:
@@ -20,12 +25,62 @@ def language_of(environ: Mapping[str, str] = os.environ) -> Language:
     for name in ("LOADKIT_LANG", "LC_ALL", "LANG"):
         value = environ.get(name, "")
         if value:
-            return "zh" if value.lower().startswith("zh") else "en"
+            return _known(value)
     return "en"
+
+
+def language_of_browser(accept_language: str, environ: Mapping[str, str] = os.environ) -> Language:
+    """The language of a page for a browser that sent this `Accept-Language` header."""
+    if environ.get("LOADKIT_LANG") or not accept_language.strip():
+        return language_of(environ)
+    first = min(accept_language.split(","), key=_rank)
+    return _known(first)
 
 
 def say(sentence: str, language: Language | None = None, /, **values: object) -> str:
     """The sentence in the reader's language, placeholders filled; English where no translation is known."""
     spoken = language_of() if language is None else language
-    template = CHINESE.get(sentence, sentence) if spoken == "zh" else sentence
+    template = table(spoken).get(sentence, sentence)
     return template.format(**values) if values else template
+
+
+def gloss(text: str, language: Language | None = None, /) -> str:
+    """A line that was put together from known phrases (a headline, a reason), phrase by phrase.
+
+    Phrases are what stands between the signs ` · `, ` → `, `, `, `; `, `: ` and brackets; numbers in them are placeholders,
+    so that "3 wrong" is looked up as "{} wrong".
+    """
+    spoken = language_of() if language is None else language
+    if spoken == "en":
+        return text
+    return "".join(_phrase(part, table(spoken)) for part in _SIGNS.split(text))
+
+
+def _phrase(text: str, known: Mapping[str, str]) -> str:
+    if text in known:
+        return known[text]
+    numbers = _NUMBER.findall(text)
+    template = known.get(_NUMBER.sub("{}", text))
+    return template.format(*numbers) if template is not None else text
+
+
+@cache
+def table(language: Language) -> Mapping[str, str]:
+    """English sentence → sentence in `language`; empty for English."""
+    if language == "en":
+        return {}
+    found: dict[str, str] = json.loads(files("loadkit").joinpath("assets/chinese.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _known(value: str) -> Language:
+    return "zh" if value.strip().lower().startswith("zh") else "en"
+
+
+def _rank(choice: str) -> float:
+    """Browsers put the best first, or give weights: `zh-CN,zh;q=0.9,en;q=0.8`."""
+    _, _, quality = choice.partition(";q=")
+    try:
+        return -float(quality or 1)
+    except ValueError:
+        return 0.0

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  tables of facts read better unbroken
 """Run folders as loadkit writes them, made with a seed: for looking at reports without a server.
 
 `python tests/report/made_run.py FOLDER [requests]` writes one.
@@ -195,7 +196,7 @@ def make(folder: Path, shape: Shape | None = None) -> Path:
         for tier in (8, 32, 64, 128):
             made.stage(f"retrieval {tier}K", 1, 1, [
                 CaseFacts(scenario="retrieval", case=f"doc{document}-{tier}K-{depth}", workload="quality", tier=f"{tier}K", max_tokens=512,
-                          planned_prompt_tokens=tier * 1024, cache="cold" if order == 0 else "warm", tags={"depth": depth, "order": order})
+                          planned_prompt_tokens=tier * 1024, cache="cold" if order == 0 else "warm", tags={"depth": depth / 100, "order": order})
                 for document in (1, 2) for order, depth in enumerate((5, 50, 95, 5))
             ])  # fmt: skip
     made.heartbeats()
@@ -213,4 +214,4 @@ def make(folder: Path, shape: Shape | None = None) -> Path:
 if __name__ == "__main__":
     wanted = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     chosen = Shape(rounds=10, per_user=max(1, wanted // 70)) if wanted else Shape()
-    print(make(Path(sys.argv[1]), chosen))
+    sys.stdout.write(f"{make(Path(sys.argv[1]), chosen)}\n")

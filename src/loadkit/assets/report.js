@@ -56,6 +56,8 @@
     return plot;
   };
 
+  const TIME_STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 14400e3, 43200e3, 86400e3];
+
   /* ---- timeline ---- */
   const line = data("timeline");
   const holder = root.querySelector("[data-lk-timeline]");
@@ -79,7 +81,7 @@
       setSelect: [(u) => { if (u.select.width > 4) { zoom(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x")); u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false); } }],
     };
     const common = (height, extra) => Object.assign({ height, legend: { show: false }, cursor, scales: { x }, padding: [8, 12, 0, 0] }, extra);
-    const xAxis = axis({ values: (u, ticks) => spanTicks(ticks), space: 70, size: 30 });
+    const xAxis = axis({ values: (u, ticks) => spanTicks(ticks), space: 70, size: 30, incrs: TIME_STEPS_MS });
     const yAxis = (label, extra) => axis(Object.assign({ label, labelSize: 18, labelFont: "11.5px system-ui, sans-serif", size: 52 }, extra));
 
     const caption = (text) => node.append(make("p", { class: "note" }, text));
@@ -94,7 +96,7 @@
     const laneHeight = Math.min(460, Math.max(90, 46 + lanes * 20));
     const tip = make("div", { class: "note", "aria-live": "polite" }, say("Point at a bar to read it; drag to zoom, double click to see all."));
     add(common(laneHeight, {
-      scales: { x, y: { range: [lanes - 0.4, -0.6] } },
+      scales: { x, y: { dir: -1, range: [-0.6, lanes - 0.4] } },
       series: [{}, { show: true, paths: () => null, points: { show: false } }],
       axes: [xAxis, yAxis(say("in flight"), { splits: () => laneSplits(lanes), values: (u, splits) => splits.map((lane) => lane + 1) })],
       hooks: Object.assign({}, hooks, { drawClear: [stages], draw: [bars, marks], setCursor: [(u) => { const i = under(u); tip.textContent = i < 0 ? tip.dataset.rest : read(i); u.over.style.cursor = i >= 0 && chooser.has(line.name[i]) ? "pointer" : ""; }], init: [(u) => u.over.addEventListener("click", () => { const i = under(u); if (i >= 0) chooser.show(line.name[i], true); })] }),
@@ -148,7 +150,7 @@
     function bars(u) {
       const { left, top, width, height } = u.bbox;
       const tall = Math.max(1, Math.min(18 * uPlot.pxRatio, Math.abs(u.valToPos(1, "y", true) - u.valToPos(0, "y", true)) * 0.74));
-      const colours = ["--decode", "--failed", "--cancelled", "--lost", "--warmup"].map(css), prefill = css("--prefill"), edge = css("--failed");
+      const colours = ["--decode", "--failed", "--cancelled", "--lost", "--warmup"].map(css), prefill = css("--prefill"), edge = css("--ink");
       u.ctx.save();
       u.ctx.beginPath(); u.ctx.rect(left, top, width, height); u.ctx.clip();
       line.start.forEach((begin, i) => {
@@ -162,7 +164,10 @@
           u.ctx.fillStyle = prefill;
           u.ctx.fillRect(a, y, Math.max(0.5, u.valToPos(begin + first, "x", true) - a), tall);
         }
-        if (line.kind[i] === 1 || line.kind[i] === 3) { u.ctx.strokeStyle = edge; u.ctx.lineWidth = uPlot.pxRatio; u.ctx.strokeRect(a, y, b - a, tall); }
+        if (line.kind[i] === 1 || line.kind[i] === 3) { /* crossed out, so that it does not take colour to see it */
+          u.ctx.strokeStyle = edge; u.ctx.lineWidth = 1.2 * uPlot.pxRatio;
+          u.ctx.beginPath(); u.ctx.rect(a, y, b - a, tall); u.ctx.moveTo(a, y); u.ctx.lineTo(b, y + tall); u.ctx.moveTo(a, y + tall); u.ctx.lineTo(b, y); u.ctx.stroke();
+        }
       });
       u.ctx.restore();
     }

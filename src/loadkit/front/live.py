@@ -69,6 +69,7 @@ class Live:
     ended_as: Ended | None = None
     begun_ns: int | None = None
     number: int = 0
+    levels: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._forget()
@@ -78,6 +79,7 @@ class Live:
         self.markers: list[Marker] = []
         self.progress, self.ended_as = Progress(), None
         self._watch = Watch()
+        self.levels = {}
         self._recent: deque[tuple[int, int | None, float | None, int | None]] = deque(maxlen=512)
         self._tokens = TokenRate()
         self._gauges: dict[str, float] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,12 @@ from loadkit.report import figures
 from loadkit.report.html import svg
 from loadkit.report.html.scale import Scale, around, from_zero, spans_decades
 from loadkit.statistics import Distribution
+from loadkit.summary import Cell
+
+_NEEDLESS_ZEROS = re.compile(r"\.0+(?=\D|$)|(?<=\.\d)0+(?=\D|$)")
 
 CURVE_POINTS = 240
+BANDS = 12
 CLOUD_POINTS = 1200
 """A cloud of more points is thinned evenly, with its medians kept from all of them; the caption says so."""
 
@@ -29,22 +34,12 @@ class Rung:
     rounds_per_s: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One field of the retrieval grid."""
-
-    tier: str
-    depth: str
-    correct: int
-    asked: int
-
-
 def ecdf(groups: Mapping[str, Distribution], title: str, language: Language) -> Markup:
     """Share of requests that took at most x ns. A group with failures ends below 100 %: those never got there."""
     shown = {name: group for name, group in groups.items() if len(group)}
     frame = svg.Frame()
     every = list(chain.from_iterable(group.values for group in shown.values()))
-    x = svg.Axis(around(every, *frame.x, log=spans_decades(every)), title, figures.duration)
+    x = svg.Axis(around(every, *frame.x, log=spans_decades(every)), title, _duration)
     y = svg.Axis(Scale(0, 1, *frame.y), say("share of requests", language), _percent, (0.0, 0.25, 0.5, 0.75, 0.9, 1.0))
     curves = [
         svg.polyline(_steps(group, x.scale, y.scale), number, tip=name) for number, (name, group) in enumerate(shown.items())
@@ -82,7 +77,7 @@ def ttft_by_length(clouds: Mapping[str, Sequence[tuple[float, float]]], language
     every = list(chain.from_iterable(clouds.values()))
     lengths, times = [length for length, _ in every], [time for _, time in every]
     x = svg.Axis(around(lengths, *frame.x, log=spans_decades(lengths, 8)), say("prompt tokens", language), _tokens)
-    y = svg.Axis(around(times, *frame.y, log=spans_decades(times)), "TTFT", figures.duration)
+    y = svg.Axis(around(times, *frame.y, log=spans_decades(times)), "TTFT", _duration)
     parts = []
     for number, points in enumerate(clouds.values()):
         placed = [(x.scale(length), y.scale(time)) for length, time in thinned(points, CLOUD_POINTS)]
@@ -98,11 +93,12 @@ def thinned(points: Sequence[tuple[float, float]], most: int) -> Sequence[tuple[
 
 
 def _medians(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Median of lengths and times in at most twelve bands of equal count; none where all lengths are alike."""
+    """Median time of each length; with more lengths than that, of bands of equal count."""
     ordered = sorted(points)
-    bands = min(12, len({length for length, _ in ordered}), len(ordered) // 2)
-    if bands < 2:
-        return []
+    lengths = sorted({length for length, _ in ordered})
+    if len(lengths) <= BANDS:
+        return [(length, median(time for at, time in ordered if at == length)) for length in lengths]
+    bands = min(BANDS, len(ordered) // 2)
     cuts = [round(number * len(ordered) / bands) for number in range(bands + 1)]
     pieces = [ordered[start:stop] for start, stop in pairwise(cuts) if stop > start]
     return [(median(length for length, _ in piece), median(time for _, time in piece)) for piece in pieces]
@@ -114,7 +110,7 @@ def throughput(rungs: Sequence[Rung], language: Language) -> Markup:
     ordered = sorted(rungs, key=lambda rung: rung.ways)
     one_way = next((median(rung.rounds_per_s) for rung in ordered if rung.ways == 1 and rung.rounds_per_s), None)
     tops = list(chain.from_iterable(rung.rounds_per_s for rung in ordered))
-    y = svg.Axis(from_zero(tops, *frame.y), say("output tokens/s (makespan)", language), figures.rate)
+    y = svg.Axis(from_zero(tops, *frame.y), say("output tokens/s (makespan)", language), _rate)
     left, right = frame.x
     slot = (right - left) / len(ordered)
     centres = [left + slot * (number + 0.5) for number in range(len(ordered))]
@@ -153,7 +149,7 @@ def _bar(centre: float, width: float, rung: Rung, y: Scale, language: Language) 
 def retrieval(cells: Sequence[Cell], language: Language) -> Markup:
     """Length × depth: how many questions were answered rightly; the number stands in the field, the shade repeats it."""
     tiers = list(dict.fromkeys(cell.tier for cell in cells))
-    depths = list(dict.fromkeys(cell.depth for cell in cells))
+    depths = sorted({cell.depth for cell in cells})
     row = 34.0
     frame = svg.Frame(height=64 + row * len(tiers), left=70, bottom=50)
     left, right = frame.x
@@ -161,22 +157,34 @@ def retrieval(cells: Sequence[Cell], language: Language) -> Markup:
     parts = []
     for cell in cells:
         x, y = left + depths.index(cell.depth) * column, frame.top + tiers.index(cell.tier) * row
-        good = cell.correct / cell.asked if cell.asked else 0.0
-        tip = say("{tier} at {depth}: {correct} of {asked} correct", language, tier=cell.tier, depth=cell.depth,
-                  correct=cell.correct, asked=cell.asked)  # fmt: skip
+        good = cell.correct / cell.checked if cell.checked else 0.0
+        tip = say("{tier} at {depth}: {correct} of {checked} correct", language, tier=cell.tier, depth=_percent(cell.depth),
+                  correct=cell.correct, checked=cell.checked)  # fmt: skip
         parts.append(svg.rect(x + 1, y + 1, column - 2, row - 2, f"heat h{round(good * 5)}", tip=tip))
         parts.append(
-            svg.text(x + column / 2, y + row / 2 + 4, f"{cell.correct}/{cell.asked}", f"heat-text t{round(good * 5)} mid")
+            svg.text(x + column / 2, y + row / 2 + 4, f"{cell.correct}/{cell.checked}", f"heat-text t{round(good * 5)} mid")
         )
     bottom = frame.top + row * len(tiers)
     parts += [svg.text(left - 8, frame.top + row * (number + 0.5) + 4, tier, "tick end") for number, tier in enumerate(tiers)]
-    parts += [svg.text(left + column * (number + 0.5), bottom + 17, depth, "tick mid") for number, depth in enumerate(depths)]
+    parts += [
+        svg.text(left + column * (number + 0.5), bottom + 17, _percent(depth), "tick mid")
+        for number, depth in enumerate(depths)
+    ]
     parts.append(svg.text((left + right) / 2, bottom + 38, say("depth of the record in the document", language), "title mid"))
     return svg.drawing(frame, *parts, title=say("Retrieval by length and depth", language))
 
 
+def _duration(value_ns: float) -> str:
+    """A tick: round, so it needs no zeros behind the point."""
+    return _NEEDLESS_ZEROS.sub("", figures.duration(value_ns))
+
+
+def _rate(value_per_s: float) -> str:
+    return _NEEDLESS_ZEROS.sub("", figures.rate(value_per_s))
+
+
 def _percent(value: float) -> str:
-    return f"{value * 100:.0f} %"
+    return f"{value * 100:.3g} %"
 
 
 def _tokens(value: float) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from loadkit.metrics import e2e_ns, tpot_ns, ttft_ns
-from loadkit.record import Answer, AnswerVerdict, Outcome, Record
+from loadkit.record import Answer, Record
 from loadkit.report import figures
+from loadkit.summary import Judged
 
 MOST = 200
 TEXT_BYTES = 900_000
@@ -22,58 +23,39 @@ GAP_UNIT_NS = 10_000
 class Chosen:
     """A request to show, and why: "failed", "wrong", "slow" or "sampled"."""
 
-    record: Record
-    verdicts: tuple[AnswerVerdict, ...]
+    request: Judged
     why: str
 
 
-def choose(records: Sequence[Record], checks: Iterable[AnswerVerdict], most: int = MOST) -> list[Chosen]:
+def choose(requests: Sequence[Judged], most: int = MOST) -> list[Chosen]:
     """At most `most` requests, in order of time: failed and wrongly answered ones before the slowest, then an even sample."""
-    by_id: dict[str, list[AnswerVerdict]] = {}
-    for check in checks:
-        by_id.setdefault(check.id, []).append(check)
     why: dict[str, str] = {}
-    for reason, found in _candidates(records, by_id, most):
-        for record in found:
+    for reason, found in _candidates(requests, most):
+        for request in found:
             if len(why) < most:
-                why.setdefault(record.id, reason)
-    return [
-        Chosen(record, tuple(by_id.get(record.id, ())), why[record.id])
-        for record in sorted(records, key=lambda record: record.due_ns)
-        if record.id in why
-    ]
+                why.setdefault(request.record.id, reason)
+    return [Chosen(request, why[request.record.id]) for request in requests if request.record.id in why]
 
 
-def _candidates(
-    records: Sequence[Record], by_id: dict[str, list[AnswerVerdict]], most: int
-) -> Iterable[tuple[str, Sequence[Record]]]:
+def _candidates(requests: Sequence[Judged], most: int) -> Iterable[tuple[str, Sequence[Judged]]]:
     """Each reason with its requests; a share of the places is kept for those that follow."""
-    failed = [record for record in records if record.outcome is not Outcome.COMPLETED]
-    yield "failed", failed[: most * 3 // 10]
-    yield (
-        "wrong",
-        [record for record in records if any(is_wrong(check) for check in by_id.get(record.id, ()))][: most * 3 // 10],
-    )
+    yield "failed", [request for request in requests if not request.completed][: most * 3 // 10]
+    yield "wrong", [request for request in requests if is_wrong(request)][: most * 3 // 10]
     for duration in (ttft_ns, tpot_ns, e2e_ns):
-        yield "slow", _slowest(records, duration, most // 15)
-    yield "sampled", _even(records, most // 5)
-    yield "slow", _slowest(records, e2e_ns, most)
-    yield "sampled", records[:most]
+        yield "slow", _slowest(requests, duration, most // 15)
+    yield "sampled", requests[:: max(1, len(requests) * 5 // most)]
+    yield "slow", _slowest(requests, e2e_ns, most)
+    yield "sampled", requests[:most]
 
 
-def is_wrong(check: AnswerVerdict) -> bool:
-    """Whether the check found fault with the answer."""
-    return check.answer not in (Answer.CORRECT, Answer.UNVERIFIED)
+def is_wrong(request: Judged) -> bool:
+    """Whether the request completed and a check found fault with its answer."""
+    return request.completed and request.answer not in (None, Answer.CORRECT, Answer.UNVERIFIED)
 
 
-def _slowest(records: Sequence[Record], duration: Any, number: int) -> list[Record]:
-    known = [record for record in records if duration(record) is not None]
-    return sorted(known, key=duration, reverse=True)[:number]
-
-
-def _even(records: Sequence[Record], number: int) -> list[Record]:
-    step = max(1, len(records) // max(1, number))
-    return list(records[::step])
+def _slowest(requests: Sequence[Judged], duration: Callable[[Record], float | None], number: int) -> list[Judged]:
+    known = [(value, request) for request in requests if (value := duration(request.record)) is not None]
+    return [request for _, request in sorted(known, key=lambda pair: pair[0], reverse=True)[:number]]
 
 
 def rows(chosen: Sequence[Chosen], text_bytes: int = TEXT_BYTES) -> list[dict[str, Any]]:
@@ -83,7 +65,7 @@ def rows(chosen: Sequence[Chosen], text_bytes: int = TEXT_BYTES) -> list[dict[st
 
 
 def _row(one: Chosen, text_bytes: int) -> dict[str, Any]:
-    record = one.record
+    record = one.request.record
     answer, answer_cut = cut(record.answer or "", text_bytes * 6 // 10)
     reasoning, reasoning_cut = cut(record.reasoning or "", text_bytes - len(answer.encode()))
     return {
@@ -92,9 +74,7 @@ def _row(one: Chosen, text_bytes: int) -> dict[str, Any]:
         "title": " · ".join(_place(record)),
         "facts": _facts(record),
         "failure": failure_text(record),
-        "checks": [
-            f"{check.check}: {check.answer.value}{' – ' + check.detail if check.detail else ''}" for check in one.verdicts
-        ],
+        "checks": [" – ".join(filter(None, (f"{check.check}: {check.answer}", check.detail))) for check in one.request.checks],
         "answer": answer,
         "answer_cut": answer_cut,
         "reasoning": reasoning,

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
+from loadkit.report.content import Table
+
 Cell = str | Markup
 
 
@@ -21,6 +23,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, caption: str =
         '<div class="scroll" role="region" aria-label="{}" tabindex="0">'
         "<table>{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>"
     ).format(caption or head[0], title, top, body)
+
+
+def of(content: Table | None) -> Markup:
+    """A table of `report.content`; nothing where there is none."""
+    if content is None:
+        return Markup("")
+    note = paragraph(content.note, "note") if content.note else Markup("")
+    return table(content.head, content.rows, caption=content.title, words=content.words) + note
 
 
 def _row(cells: Sequence[Cell], text: set[int]) -> Markup:
