@@ -49,7 +49,7 @@ def test_a_code_is_judged_by_the_last_line(said, expected):
 
 def test_a_distractor_is_named_with_its_depth():
     """Where a wrong answer came from is a fact for the table."""
-    assert judge(answered("ANSWER: B4TTZ8WQ"), CODE).tags == {"distractor_depth": 0.31}
+    assert judge(answered("ANSWER: B4TTZ8WQ"), CODE).tags == {"depth": 0.31}
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def _judged(said: str, values: set[str], others: set[str], check: AnswerLine, te
         return Finding(Answer.HEDGED, f"the right value on an earlier line, then {quoted(said)}")
     for distractor in check.distractors:
         if _normal(distractor.value, check) in values:
-            depth = {} if distractor.depth is None else {"distractor_depth": distractor.depth}
+            depth = {} if distractor.depth is None else {"depth": distractor.depth}
             return Finding(Answer.WRONG_DISTRACTOR, f"a near-duplicate's value: {quoted(said)}", depth)
     if ABSENT in values and refuses(text):
         return Finding(Answer.REFUSED, quoted(text))

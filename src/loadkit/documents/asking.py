@@ -106,9 +106,9 @@ class _Asking:
     def _tags(self, question: Question, order: int, cache: str) -> dict[str, Any]:
         return {
             "document": self.document.number,
-            "question": question.name,
+            "question": f"{question.name} again" if question.repeated else question.name,
             "order": order,
-            "repeated": question.repeated,
+            "repeat": question.repeated,
             "pair": f"{self.document.tier}-d{self.document.number}-{question.name}",
             "asked_tokens": self.document.asked_tokens,
             "estimated_prompt_tokens": None if self.inputs.exact else question.planned_tokens,

@@ -96,15 +96,22 @@ async def archive_cases(
     rungs_k: Sequence[float] = (),
     drawing: dict[str, Any] | None = None,
     cache: dict[str, Any] | None = None,
+    counts_agree: bool | None = None,
 ) -> Preparation:
     """`prepare` and `cases` in one call with plain JSON arguments, for a process of its own.
 
     `target` holds the fields of `Target` but the key, which comes from the environment; `folder` is where inputs are saved;
-    `inputs` names a folder of saved inputs to replay instead.
+    `inputs` names a folder of saved inputs to replay instead; `counts_agree` is what preflight found about /tokenize.
 
     Raises:
         UsageError: any mistake, before the first request.
     """
+    if counts_agree is False:
+        raise UsageError(
+            "/tokenize counts prompts differently from the server itself, so that no length could be planned",
+            where=str(target.get("base_url")),
+            remedy="serve with a chat template that takes its arguments from chat_template_kwargs (see --preflight-only)",
+        )
     loaded = find(scenario, None if scenarios is None else Path(scenarios))
     drawn = Drawing(**(drawing or {}))
     server_target = Target(**{**target, "api_key": os.environ.get("OPENAI_API_KEY")})
