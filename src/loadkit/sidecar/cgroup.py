@@ -15,7 +15,7 @@ UNLIMITED_BYTES = 1 << 60  # v1 prints a huge number, not "max"
 
 
 class Cgroup:
-    """Looks at the cgroup of process `pid()`; the path is kept, since the process may be gone before its cgroup is."""
+    """Looks at the cgroup of process `pid()`: `None` is not known yet, 0 is that the container does not run."""
 
     source = "cgroup"
 
@@ -26,7 +26,9 @@ class Cgroup:
 
     def look(self) -> list[dict[str, Any]]:
         pid = self._pid()
-        if not pid:
+        if pid is None:
+            return []
+        if pid == 0:
             raise Missing("the container does not run")
         try:
             lines = (self._proc / str(pid) / "cgroup").read_text()

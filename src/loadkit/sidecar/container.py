@@ -30,6 +30,7 @@ class Container:
         self._lock = threading.Lock()
         self._baseline_id: str | None = None
         self._gone = False
+        self._looked = False
         self.state: dict[str, Any] = {}
         self.ports: frozenset[int] = frozenset()
         self.addresses: frozenset[str] = frozenset()
@@ -43,14 +44,16 @@ class Container:
             self._baseline_id = None
 
     def pid(self) -> int | None:
-        """PID 1 of the container as the host numbers it; `None` while it does not run."""
-        return self.state.get("pid")
+        """PID 1 of the container as the host numbers it; 0 while it does not run, `None` before the first look."""
+        return (self.state.get("pid") or 0) if self._looked else None
 
     def look(self) -> list[dict[str, Any]]:
         try:
             inspected = self._engine.inspect(self.name)
         except Gone:
+            self._looked = True
             return self._said_gone()
+        self._looked = True
         self._gone = False
         self.state = state(inspected)
         self.ports, self.addresses = published(inspected), addresses(inspected)

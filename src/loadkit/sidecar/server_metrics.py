@@ -84,8 +84,8 @@ def read(text: bytes) -> Scrape:
         number = _number(value)
         if number is not None:
             series.setdefault(name.decode(), []).append((_labels(labels), number))
-    figures = {key: sum(values) for key, names in COUNTERS.items() if (values := _first(series, names))}
-    figures |= {key: max(values) for key, names in GAUGES.items() if (values := _first(series, names))}
+    figures = {key: _whole(sum(values)) for key, names in COUNTERS.items() if (values := _first(series, names))}
+    figures |= {key: _whole(max(values)) for key, names in GAUGES.items() if (values := _first(series, names))}
     if "prefix_hit_tokens" in figures and "prefix_query_tokens" not in figures and "prompt_tokens" in figures:
         figures["prefix_query_tokens"] = figures["prompt_tokens"]  # SGLang and TensorRT-LLM look every prompt token up
     return Scrape(
@@ -116,7 +116,7 @@ def _by_reason(series: Series) -> dict[str, float] | None:
     found: dict[str, float] = {}
     for labels, value in series[name]:
         reason = labels.get("finished_reason", "all")
-        found[reason] = found.get(reason, 0) + value
+        found[reason] = _whole(found.get(reason, 0.0) + value)
     return found
 
 
@@ -127,6 +127,11 @@ def _engines(series: Series) -> int | None:
 
 def _labels(raw: bytes) -> dict[str, str]:
     return {name.decode(): value.decode("utf-8", "replace") for name, value in _LABEL.findall(raw)}
+
+
+def _whole(value: float) -> float:
+    """Counts are exported as 1227.0: an integer where it is one."""
+    return int(value) if float(value).is_integer() else value
 
 
 def _number(raw: bytes) -> float | None:

@@ -17,6 +17,7 @@ from typing import Literal
 
 from loadkit.record import Sample
 
+KEPT_NS = 3_200_000_000
 Level = Literal["ok", "warn", "stop_new", "abort"]
 GIB = 1 << 30
 
@@ -54,7 +55,7 @@ class Watchman:
     """Sees every sample in order, keeps the last seconds of MemAvailable, and what the container was at first.
 
     The prediction counts only once the server has answered (`needs_server`): loading a model falls as steeply as a collapse.
-    It wants two seconds in a row that both lead to zero: one step of some GiB (the first request compiles) is no fall.
+    It wants three seconds in a row that each lead to zero: a step of some GiB (the first request compiles) is no fall.
     """
 
     def __init__(self, thresholds: Thresholds, *, needs_server: bool):
@@ -101,7 +102,7 @@ class Watchman:
         available = sample.data["mem_available_bytes"]
         reading = _Reading(sample.monotonic_ns, available)
         self._readings.append(reading)
-        while reading.at_ns - self._readings[0].at_ns > 2_600_000_000:
+        while reading.at_ns - self._readings[0].at_ns > KEPT_NS:
             self._readings.popleft()
         self._see_memory(sample, reading)
 
@@ -143,16 +144,16 @@ class Watchman:
         return f"MemAvailable {_gib(available)} below {_gib(limit)}"
 
     def _time_to_zero(self) -> float | None:
-        """The longer of the times to zero by the last two seconds, each by itself; `None` unless both fall."""
+        """The longest of the times to zero by each of the last three seconds; `None` unless all of them fall."""
         now = self._readings[-1]
-        halves = [
-            [one for one in self._readings if begin <= now.at_ns - one.at_ns <= end]
-            for begin, end in ((1_000_000_000, 2_100_000_000), (0, 1_100_000_000))
-        ]
-        slopes = [_slope(half) for half in halves if len(half) >= 3]
-        if len(slopes) < 2 or any(slope is None or slope >= 0 for slope in slopes):
-            return None
-        return max(now.available / -slope * 1e9 for slope in slopes if slope)
+        longest = 0.0
+        for second in range(3):
+            begin, end = second * 1_000_000_000, second * 1_000_000_000 + 1_100_000_000
+            slope = _slope([one for one in self._readings if begin <= now.at_ns - one.at_ns <= end])
+            if slope is None or slope >= 0:
+                return None
+            longest = max(longest, now.available / -slope * 1e9)
+        return longest
 
     def _see_kernel(self, sample: Sample) -> None:
         event = sample.data.get("event")
