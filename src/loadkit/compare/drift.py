@@ -14,7 +14,7 @@ from loadkit.run_folder import Run
 
 OWN_OPTIONS = frozenset(
     {
-        *("label", "host", "run_dir", "scenarios", "locustfile"),
+        *("label", "host", "run_dir", "scenarios", "locustfile", "inputs", "container"),
         *("csv", "csv_prefix", "html", "html_file", "json", "json_file", "junit", "logfile", "loglevel"),
         *("sidecar", "headless", "only_summary", "progress", "web_port", "web_host", "autostart", "autoquit"),
     }

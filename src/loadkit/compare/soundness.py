@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadkit.compare.launch import Launch, Side
+from loadkit.verdict import Axis, judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +58,18 @@ WORST_FIRST = ("unstable", "suspect", "unverified", "stable")
 
 
 def _of_launch(launch: Launch) -> LaunchSoundness:
-    hosts = [summary.host for summary in launch.summaries]
-    host = min((host.state for host in hosts), key=WORST_FIRST.index)
+    """The worst of its runs' verdicts on each axis."""
+    verdicts = [judge(summary) for summary in launch.summaries]
+    host = min((verdict.host.state for verdict in verdicts), key=WORST_FIRST.index)
+    measurement = "invalid" if any(verdict.measurement.state == "invalid" for verdict in verdicts) else "valid"
     return LaunchSoundness(
         name=launch.name,
         host=host,
-        host_reasons=tuple(dict.fromkeys(reason for one in hosts if one.state == host for reason in one.reasons)),
-        measurement="valid",
-        measurement_reasons=(),
+        host_reasons=_reasons([verdict.host for verdict in verdicts], host),
+        measurement=measurement,
+        measurement_reasons=_reasons([verdict.measurement for verdict in verdicts], measurement),
     )
+
+
+def _reasons(axes: Sequence[Axis], state: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(reason for axis in axes if axis.state == state for reason in axis.reasons))
