@@ -49,7 +49,7 @@ def watch(folder: Path, *, ledger: Ledger, server: str | None, container: str | 
     )
     errors = (folder / "sidecar.log").open("ab")
     child = processes.start(command, what="sidecar", ledger=ledger, out=subprocess.PIPE, err=errors)
-    spoke, _, _ = select.select([child.stdout], [], [], STARTS_WITHIN_S)
+    spoke = bool(child.stdout and select.select([child.stdout], [], [], STARTS_WITHIN_S)[0])
     line = child.stdout.readline() if spoke and child.stdout else b""
     try:
         return Watch(child, sidecar_client.ready(line), errors)
