@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Literal
 
 from loadkit.record import Outcome
-from loadkit.summary import Summary
+from loadkit.summary import HostEvent, Summary
 
 Word = Literal["pass", "fail", "inconclusive"]
 
@@ -291,7 +291,7 @@ def _slo_words(summary: Summary) -> Iterator[str]:
 
 def _host_words(summary: Summary, host: Axis) -> str:
     if host.state == "unstable":
-        events = [event for event in summary.host.events if event.state == "unstable"]
+        events = _told_once([event for event in summary.host.events if event.state == "unstable"])
         first = [f"{event.text} at {_clock(event.wall_ns)}" for event in events[:2]]
         more = [f"{len(events) - 2} more"] if len(events) > 2 else []
         guard = [host.reasons[0]] if summary.host.guard_abort is not None else []
@@ -300,6 +300,12 @@ def _host_words(summary: Summary, host: Axis) -> str:
         return f"HOST stable ({', '.join(host.reasons)})" if host.reasons else "HOST stable"
     word = "SUSPECT" if host.state == "suspect" else "unverified"
     return f"HOST {word} ({', '.join(host.reasons[:2])})"
+
+
+def _told_once(events: list[HostEvent]) -> list[HostEvent]:
+    """The counter's rise says how many were killed; the kernel's line for each of them stands in the report."""
+    counted = any(event.rule == "oom_kill" for event in events)
+    return [event for event in events if not (counted and event.rule == "killed process")]
 
 
 def _measurement_words(summary: Summary) -> Iterator[str]:

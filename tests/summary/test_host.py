@@ -38,7 +38,7 @@ def test_no_sidecar_is_unverified_and_asking_for_it_makes_six():
 
 
 def container(ms, **data):
-    return sample("container", ms, name="v", running=True, **data)
+    return sample("container", ms, **{"name": "v", "id": "c1", "running": True, "started_at": "t1", **data})
 
 
 RISE = [
@@ -57,6 +57,8 @@ RISE = [
             [
                 container(5000, oom_killed=False),
                 container(6000, oom_killed=True),
+                sample("cgroup", 5000, path="/x", oom_kill=0),
+                sample("cgroup", 6000, path="/x", oom_kill=1),
             ],
             "container v was OOM-killed",
         ),
@@ -142,6 +144,14 @@ def test_an_xid_around_a_stop_that_we_asked_for_is_none():
     stop = sample("guard", 5000, level="ok", action="stopping", armed=False)
     summary = judged([*watched(0, 20000), stop, sample("kernel", 6000, event="xid", text="Xid 43")])
     assert summary.host.state == "stable"
+
+
+def test_the_false_oom_flag_of_a_sibling_is_no_event():
+    """The kernel's log is seen, and names no process of this container."""
+    flagged = [container(5000, oom_killed=False), container(6000, oom_killed=True)]
+    summary = judged([*watched(0, 20000), *flagged])
+    assert summary.host.state == "stable"
+    assert [one.kind for one in summary.host.told] == ["false_oom_flag"]
 
 
 def test_events_before_the_run_are_the_baseline():

@@ -177,3 +177,12 @@ def test_the_summary_of_a_merge_is_the_merge_of_summaries(seed, count, places):
     right = merged_tallies([tallies[2], merged_tallies([tallies[1], tallies[0]])])
     assert sorted_tally(left) == sorted_tally(tally(requests))
     assert sorted_tally(right) == sorted_tally(tally(requests))
+
+
+def test_several_stages_of_one_way_have_no_scaling():
+    """Rungs of a ladder share their scenario, and none of them is the base of another."""
+    rungs = [
+        record(f"r{n}", sent=2000 * n, events=(2000 * n + 100 * n,), tokens=(5,), slot=way(0, ways=1, stage=f"{n}K"))
+        for n in (1, 2)
+    ]
+    assert [stage.scaling for stage in summarise(run(rungs), selftest=None).stages] == [None, None]

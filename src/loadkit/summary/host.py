@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from loadkit import incidents
+from loadkit.incidents import Incident
 from loadkit.record import Sample
 from loadkit.run_folder import Run
 from loadkit.summary.host_events import AFTERMATH_NS, GAP_NS, HostEvent, host_events
@@ -21,14 +23,15 @@ from loadkit.summary.judged import HostState, Judged
 class Host:
     """The axis of a run. `reasons` are short phrases for the headline; `notes` belong to a stable host too.
 
-    `mem_available_min_bytes` is the lowest during the run, at `mem_available_min_wall_ns`. `guard_abort` holds the guard's
-    reason if it ended the run.
+    `told` says in words what the sources say together (who was killed, by whom, why). `mem_available_min_bytes` is the lowest
+    during the run, at `mem_available_min_wall_ns`. `guard_abort` holds the guard's reason if it ended the run.
     """
 
     state: HostState
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     events: tuple[HostEvent, ...] = ()
+    told: tuple[Incident, ...] = ()
     samples: int = 0
     kernel_log_seen: bool = False
     mem_available_min_bytes: int | None = None
@@ -84,6 +87,7 @@ def _axis(samples: Sequence[Sample], events: tuple[HostEvent, ...], begin: int |
         reasons=tuple(dict.fromkeys(reasons)),
         notes=() if kernel_seen or not samples else ("kernel log not seen",),
         events=events,
+        told=incidents.find([sample for sample in samples if _during(sample, begin, end)]),
         samples=len(samples),
         kernel_log_seen=kernel_seen,
         mem_available_min_bytes=None if lowest is None else lowest.data["mem_available_bytes"],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from loadkit import incidents
 from loadkit.metrics import NS_PER_S
 from loadkit.record import Heartbeat, Sample
 from loadkit.summary.judged import HostState
@@ -38,14 +39,14 @@ class HostEvent:
 def host_events(samples: Sequence[Sample], heartbeats: Sequence[Heartbeat], begin: int, end: int) -> Iterator[HostEvent]:
     """Every event that touches [begin, end + aftermath]; the samples before `begin` are the baseline."""
     by_source = {source: [s for s in samples if s.source == source and s.missing is None] for source in _SOURCES}
-    stops = [
-        sample.monotonic_ns for sample in by_source["guard"] if sample.data.get("action") in ("stopping", "stopped", "killing")
-    ]
+    told = incidents.find([sample for sample in samples if begin - GAP_NS <= sample.monotonic_ns <= end + AFTERMATH_NS])
+    stops = [*_guard_stops(by_source["guard"]), *(one.at_ns for one in told if one.kind == "expected_stop")]
+    sibling = any(one.kind == "false_oom_flag" for one in told)  # OOMKilled is set, but no process of this container was killed
     candidates = [
         *_rises(by_source["host"], "oom_kill", "oom_kill +{n}"),
         *_rises(by_source["cgroup"], "oom_kill", "cgroup oom_kill +{n}", apart="path"),
         *_kernel(by_source["kernel"], stops),
-        *_container(by_source["container"]),
+        *_container(by_source["container"], stops, ignored="oom_killed" if sibling else ""),
         *_changes(by_source["server"], "process_start_time_s", "server restarted"),
         *_boots(samples),
         *_silences(samples, heartbeats, begin, end),
@@ -55,6 +56,10 @@ def host_events(samples: Sequence[Sample], heartbeats: Sequence[Heartbeat], begi
         *_episodes(by_source["host"], "psi_memory_full_avg10", lambda v: v > PSI_FULL_AVG10, "memory PSI full above 10"),
     ]
     return (event for event in candidates if event.to_ns >= begin and event.from_ns <= end + AFTERMATH_NS)
+
+
+def _guard_stops(samples: Iterable[Sample]) -> list[int]:
+    return [one.monotonic_ns for one in samples if one.data.get("action") in ("stopping", "stopped", "killing")]
 
 
 _SOURCES = ("host", "kernel", "container", "cgroup", "server", "guard")
@@ -101,40 +106,51 @@ def _kernel(samples: Iterable[Sample], stops: Sequence[int]) -> Iterator[HostEve
             where = "in a cgroup" if event == "memcg_kill" else "by the host"
             text = f"kernel killed {data.get('comm') or 'a process'} (pid {data.get('pid')}) {where}"
             yield _event("unstable", "killed process", text, sample, sample)
-        elif event == "xid":
-            asked = any(abs(stop - sample.monotonic_ns) <= _ASKED_STOP_NS for stop in stops)
-            if not asked:
-                yield _event("unstable", "xid", f"GPU fault: {data.get('text', 'Xid')}"[:120], sample, sample)
+        elif event == "userspace_kill":
+            yield _event("unstable", "killed process", f"user space killed {data.get('comm') or 'a process'}", sample, sample)
+        elif event == "xid" and not _asked_for(sample, stops):
+            yield _event("unstable", "xid", f"GPU fault: {data.get('text', 'Xid')}"[:120], sample, sample)
         elif event == "nv_err_no_memory":
             yield _event("suspect", "nv_err_no_memory", "NVIDIA driver: NV_ERR_NO_MEMORY", sample, sample)
 
 
-def _container(samples: Iterable[Sample]) -> Iterator[HostEvent]:
-    """OOMKilled, restarted, gone, or another process than at the baseline. Exit code 137 alone proves nothing."""
+def _asked_for(sample: Sample, stops: Sequence[int]) -> bool:
+    """Around a stop that we asked for, a container ends and its GPU channel may complain."""
+    return any(abs(stop - sample.monotonic_ns) <= _ASKED_STOP_NS for stop in stops)
+
+
+def _container(samples: Iterable[Sample], stops: Sequence[int], *, ignored: str) -> Iterator[HostEvent]:
+    """OOMKilled, restarted, gone, or another process than before: one event for each change. Exit code 137 proves nothing."""
     last: dict[Any, Sample] = {}
     for sample in samples:
         if sample.data.get("event") == "docker" or "running" not in sample.data:
             continue
         name = sample.data.get("name") or sample.data.get("id")
-        before = last.get(name)
-        if before is not None:
-            for key, words in _CONTAINER_RULES:
-                old, new = before.data.get(key), sample.data.get(key)
-                worse = old is not None and new is not None and old != new
-                if worse and not (key == "oom_killed" and not new) and not (key == "running" and new):
-                    yield _event(
-                        "unstable", f"container {key}", f"container {name} {words.format(old=old, new=new)}", before, sample
-                    )
-        last[name] = sample
+        before, last[name] = last.get(name), sample
+        if before is None or _asked_for(sample, stops):
+            continue
+        words = next((text for key, text in _CONTAINER_RULES if key != ignored and _worse(key, before, sample)), None)
+        if words is not None:
+            old, new = before.data, sample.data
+            text = words.format(restarts=f"{old.get('restart_count')} → {new.get('restart_count')}")
+            yield _event("unstable", "container", f"container {name} {text}", before, sample)
+
+
+def _worse(key: str, before: Sample, after: Sample) -> bool:
+    """Whether this part of the state changed for the worse: a flag may also be taken back, and a container come up."""
+    old, new = before.data.get(key), after.data.get(key)
+    if old is None or new is None or old == new:
+        return False
+    return not (key == "oom_killed" and not new) and not (key == "running" and new)
 
 
 _CONTAINER_RULES = (
     ("oom_killed", "was OOM-killed"),
     ("running", "stopped running"),
     ("id", "was replaced"),
-    ("restart_count", "restarted ({old} → {new})"),
+    ("restart_count", "restarted ({restarts})"),
     ("started_at", "was started again"),
-    ("pid", "has another process ({old} → {new})"),
+    ("pid", "has another process"),
 )
 
 

@@ -130,15 +130,19 @@ class Stage:
 
 
 def with_scaling(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Each stage with throughput at n ways / (n × throughput at 1 way), where that stage of one way is there."""
-    single = {
-        (stage.scenarios, stage.workload): spread.median
-        for stage in stages
-        if stage.ways == 1 and (spread := stage.makespan_tok_s) is not None
-    }
+    """Each speed stage with throughput at n ways / (n × throughput at 1 way), where exactly one stage of one way compares.
+
+    Answers of a quality workload differ in length, and so do rungs of a ladder: they have no scaling.
+    """
+    single: dict[tuple[str, ...], list[float]] = {}
+    for stage in stages:
+        if stage.ways == 1 and stage.workload == "speed" and (spread := stage.makespan_tok_s) is not None:
+            single.setdefault(stage.scenarios, []).append(spread.median)
 
     def scaling(stage: Stage) -> float | None:
-        base, own = single.get((stage.scenarios, stage.workload)), stage.makespan_tok_s
-        return own.median / (stage.ways * base) if base and own is not None and stage.ways else None
+        base, own = single.get(stage.scenarios, []), stage.makespan_tok_s
+        if stage.workload != "speed" or own is None or not stage.ways or len(base) != 1:
+            return None
+        return own.median / (stage.ways * base[0])
 
     return tuple(replace(stage, scaling=scaling(stage)) for stage in stages)
