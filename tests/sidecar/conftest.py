@@ -1,0 +1,6 @@
+"""Fixtures of this folder."""
+
+from tests.sidecar.engine import engine
+from tests.sidecar.sidecars import start
+
+__all__ = ["engine", "start"]
