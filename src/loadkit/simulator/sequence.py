@@ -1,0 +1,79 @@
+"""`Sequence`: one output under way in the engine, with its tokens, blocks and stamps."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from loadkit.simulator.script import Script
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a step brought one sequence: output tokens [start, end), and the finish reason if they are the last."""
+
+    start: int
+    end: int
+    due_ns: int
+    finish: str | None = None
+
+
+class Sink(Protocol):
+    """Where a sequence's outputs go. `prepare` renders ahead of time; `deliver` writes at the due time."""
+
+    def prepare(self, output: Output) -> None: ...
+
+    def deliver(self) -> None: ...
+
+    def fail(self, message: str) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Sequence:
+    """State of one sequence. `computed` counts tokens whose KV is in blocks; `made` counts output tokens.
+
+    Stamps are nanoseconds of CLOCK_MONOTONIC; `None` until it happened.
+    """
+
+    id: str
+    prompt: array[int]
+    hashes: list[int]
+    salt: str | None = None
+    script: Script
+    sink: Sink
+    max_tokens: int
+    random: random.Random
+    asked_max_tokens: int | None
+    siblings: list[Sequence] = field(default_factory=list)
+    arrived_ns: int = 0
+    queued_ns: int = 0
+    scheduled_ns: int | None = None
+    first_ns: int | None = None
+    last_ns: int | None = None
+    computed: int = 0
+    made: int = 0
+    cached: int = 0
+    created: int = 0
+    queried: bool = False
+    blocks: list[int] = field(default_factory=list)
+    preemptions: int = 0
+    drafts: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    histogram: list[int] = field(default_factory=list)
+    gone: bool = False
+
+    @property
+    def length(self) -> int:
+        """Prompt and output tokens so far."""
+        return len(self.prompt) + self.made
+
+    def tokens_between(self, start: int, end: int) -> array[int]:
+        """Tokens of prompt and output by their place in the sequence."""
+        size = len(self.prompt)
+        part = self.prompt[start:end]
+        if end > size:
+            part.extend(self.script.tokens[max(0, start - size) : end - size])
+        return part
