@@ -15,6 +15,7 @@ import psutil
 from loadkit.experiment.ledger import Ledger
 
 KILL_AFTER_S = 30.0
+KILLED_WITHIN_S = 10.0
 
 
 def start(
@@ -43,14 +44,22 @@ def start(
 
 def end_group(leader: int, *, first: signal.Signals = signal.SIGTERM, patience_s: float = KILL_AFTER_S) -> None:
     """Signal a process group and wait for all of it; what is left after `patience_s` is killed."""
-    members = _members(leader)
-    if not members:
+    if not _has_members(leader):
         return
     _signal(leader, first)
-    _, left = psutil.wait_procs(members, timeout=patience_s)
-    if left or _members(leader):
+    if not _gone(leader, within_s=patience_s):
         _signal(leader, signal.SIGKILL)
-        psutil.wait_procs(_members(leader), timeout=10)
+        _gone(leader, within_s=KILLED_WITHIN_S)
+
+
+def _gone(leader: int, *, within_s: float) -> bool:
+    """Looks rather than waits: waiting through psutil would take the exit code away from `reap`."""
+    deadline = time.monotonic() + within_s
+    while _has_members(leader):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def reap(child: subprocess.Popen[bytes]) -> int:
@@ -90,16 +99,15 @@ def wait_for_exit(child: subprocess.Popen[bytes], *, for_s: float) -> int | None
     return child.poll()
 
 
-def _members(leader: int) -> list[psutil.Process]:
-    """Live processes of a group; a zombie has ended."""
-    found = []
+def _has_members(leader: int) -> bool:
+    """Whether a live process is in the group; a zombie has ended."""
     for process in psutil.process_iter():
         try:
             if os.getpgid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                return True
         except (ProcessLookupError, psutil.NoSuchProcess, PermissionError):
             continue
-    return found
+    return False
 
 
 def _signal(leader: int, number: signal.Signals) -> None:
