@@ -223,9 +223,7 @@ def _remarks(
     if probe.prompt_tokens is None:
         missing("no usage: tokens are unknown, and nothing is ever counted from chunks", "usage")
     if count is not None and probe.prompt_tokens is not None and count != probe.prompt_tokens:
-        missing(
-            f"/tokenize counts {count} tokens where the server used {probe.prompt_tokens}: planned lengths are wrong", "counts"
-        )
+        missing(f"/tokenize counts {count} tokens where usage says {probe.prompt_tokens}: planned lengths are wrong", "counts")
     if count is None and speaks.tokenize:
         missing("/tokenize does not answer: prompt lengths can't be planned", "tokenize")
     if probe.cached_tokens is None:
