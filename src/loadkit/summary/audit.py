@@ -142,8 +142,9 @@ class _Counters:
         )
         if not sent or not closed:
             return cls()
-        before = next((sample for sample in reversed(samples) if sample.monotonic_ns <= min(sent)), None)
-        after = next((sample for sample in samples if sample.monotonic_ns >= max(closed)), None)
+        first, last = min(sent), max(closed)
+        before = next((sample for sample in reversed(samples) if sample.monotonic_ns <= first), None)
+        after = next((sample for sample in samples if sample.monotonic_ns >= last), None)
         if before is None or after is None or _restarted(before, after):
             return cls()
         return cls(
@@ -176,10 +177,10 @@ def _of_record(record: Record) -> Iterator[Violation]:
         yield Violation(invariant="0 ≤ TTFT", detail=f"TTFT is {ttft} ns", id=record.id)
     if ttft is not None and e2e is not None and ttft > e2e:
         yield Violation(invariant="TTFT ≤ e2e", detail=f"TTFT {ttft} ns, e2e {e2e} ns", id=record.id)
-    times = record.events.at_ns
-    if times and sum(gaps_ns(record)) != times[-1] - times[0]:
+    times, gaps = record.events.at_ns, gaps_ns(record)
+    if times and sum(gaps) != times[-1] - times[0]:
         yield Violation(invariant="gaps sum to last event − first event", detail="", id=record.id)
-    if any(gap < 0 for gap in gaps_ns(record)):
+    if gaps and min(gaps) < 0:
         yield Violation(invariant="events are in order of time", detail="a gap is negative", id=record.id)
     columns = {len(times), len(record.events.kinds)} | (
         {len(record.events.tokens)} if record.events.tokens is not None else set()
