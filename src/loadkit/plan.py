@@ -154,6 +154,7 @@ def ladder(
 
 
 def ways_name(ways: int) -> str:
+    """What a stage of a comparison is called."""
     return "1 way" if ways == 1 else f"{ways} ways"
 
 

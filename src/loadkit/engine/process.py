@@ -1,0 +1,282 @@
+"""The engine's loop: messages in, requests sent, records out, for one Locust process until its socket closes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import resource
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+
+from loadkit.client import Client
+from loadkit.clock import Clock, anchor
+from loadkit.engine.calls import answered
+from loadkit.engine.ledger import Ledger
+from loadkit.engine.protocol import JSON, condensed, line, request_of, target_of, verdict_of
+from loadkit.errors import LoadkitError
+from loadkit.record import AnchorLine, AnswerVerdict, Heartbeat, Record
+from loadkit.request import Request, wire_body
+from loadkit.run_folder import records_file
+
+PROBE_S = 0.05
+BEATS_EVERY_PROBES = 20
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Engine(asyncio.Protocol):
+    """Speaks `loadkit.engine.protocol` on its transport; `api_key` is the only thing that comes from the environment."""
+
+    def __init__(self, *, clock: Clock, api_key: str | None, ended: Callable[[BaseException | None], None]):
+        self._clock = clock
+        self._api_key = api_key
+        self._ended = ended
+        self._rest = b""
+        self._held: dict[str, Request] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._chores: set[asyncio.Task[None]] = set()
+        self._run: Run | None = None
+        self._ops: dict[str, Callable[[JSON], None]] = {
+            "open": self._open,
+            "send": lambda message: self._send(request_of(message["request"])),
+            "hold": self._hold,
+            "release": self._release,
+            "cancel": self._cancel,
+            "check": self._check,
+            "call": lambda message: self._chore(self._call(message)),
+            "close": lambda _: self._chore(self._close()),
+        }
+
+    # ---- the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        self._say("ready", pid=os.getpid())
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for raw in lines:
+            message = orjson.loads(raw)
+            self._ops[message["op"]](message)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """Locust is gone, so nobody waits for answers: cancel, write what ended, and stop."""
+        self._chore(self._leave())
+
+    def _say(self, op: str, **values: object) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(line(op, **values))
+
+    def _chore(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chore_done)
+
+    def _chore_done(self, task: asyncio.Task[None]) -> None:
+        self._chores.discard(task)
+        self._fail(task)
+
+    def _fail(self, task: asyncio.Task[None]) -> None:
+        """A bug of ours ends the process with its traceback: Locust then says that the engine died, and where to look."""
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self._ended(bug)
+
+    # ---- one run
+
+    def _open(self, message: JSON) -> None:
+        try:
+            self._run = Run(
+                message, api_key=self._api_key, clock=self._clock, trouble=lambda text: self._say("trouble", problem=text)
+            )
+        except LoadkitError as problem:
+            self._say("failed", problem=str(problem))
+            return
+        self._chore(self._opened(self._run))
+
+    async def _opened(self, run: Run) -> None:
+        await run.client.__aenter__()
+        gc.collect()
+        gc.freeze()
+        self._chore(self._pulse(run))
+        self._say("opened")
+
+    async def _close(self) -> None:
+        await self._cancel_all()
+        run, self._run = self._run, None
+        if run is not None:
+            elsewhere = await run.close()
+            self._say("closed", unwritten=len(run.ledger.unwritten), elsewhere=elsewhere)
+        else:
+            self._say("closed", unwritten=0, elsewhere=None)
+
+    async def _leave(self) -> None:
+        await self._cancel_all()
+        run, self._run = self._run, None
+        if run is not None:
+            await run.close()
+        self._ended(None)
+
+    async def _cancel_all(self) -> None:
+        self._held.clear()
+        for task in self._tasks.values():
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    async def _pulse(self, run: Run) -> None:
+        """A probe of the loop's lateness every 50 ms, a heartbeat every second, and the record file brought to the disk."""
+        late_ns = 0
+        beats = 0
+        while self._run is run:
+            before = self._clock.monotonic_ns()
+            await asyncio.sleep(PROBE_S)
+            late_ns = max(late_ns, self._clock.monotonic_ns() - before - int(PROBE_S * 1e9))
+            beats += 1
+            if beats % BEATS_EVERY_PROBES == 0 and self._run is run:
+                heartbeat = run.beat(in_flight=len(self._tasks), loop_late_max_ns=late_ns)
+                self._say("pulse", heartbeat=heartbeat)
+                late_ns = 0
+                await asyncio.to_thread(run.ledger.sync)
+
+    # ---- requests
+
+    def _send(self, request: Request) -> None:
+        assert self._run is not None, "a request before `open`"
+        task = asyncio.ensure_future(self._sent(self._run, request))
+        self._tasks[request.id] = task
+        task.add_done_callback(lambda task: self._sending_done(request.id, task))
+
+    async def _sent(self, run: Run, request: Request) -> None:
+        if request.body_file is not None:  # nobody waits for another answer meanwhile, but its time is not the server's
+            body = await asyncio.to_thread(wire_body, request)
+            now_ns = self._clock.monotonic_ns()
+            request = replace(request, body=body, body_file=None, body_tail=b"", due_ns=now_ns)
+        try:
+            record = await run.client.send(request)
+        except asyncio.CancelledError:
+            if request.id not in run.ledger.cancelled:
+                raise
+            record = run.ledger.cancelled.pop(request.id)
+        self._say("ended", record=condensed(record), verdicts=run.judged(record, request.checks))
+
+    def _sending_done(self, name: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[name]
+        if task.cancelled():  # before the client began: there is nothing to tell but that
+            self._say("unsent", id=name)
+        self._fail(task)
+
+    def _hold(self, message: JSON) -> None:
+        """Everything that takes time happens here, before the request is due."""
+        request = request_of(message["request"])
+        if request.body_file is not None:
+            request = replace(request, body=wire_body(request), body_file=None, body_tail=b"")
+        self._held[request.id] = request
+
+    def _release(self, message: JSON) -> None:
+        released = [self._held.pop(name) for name in message["ids"] if name in self._held]
+        delay_s = (message["due_ns"] - self._clock.monotonic_ns()) / 1e9
+        due = [replace(request, due_ns=message["due_ns"]) for request in released]
+        if delay_s <= 0:
+            self._send_all(due)
+        else:
+            self._chore(self._send_at(due, message["due_ns"]))
+
+    async def _send_at(self, requests: Iterable[Request], due_ns: int) -> None:
+        """Timers of the loop are good to a millisecond, so the last one is waited out by yielding."""
+        while (left_ns := due_ns - self._clock.monotonic_ns()) > 0:
+            await asyncio.sleep(max(0.0, left_ns / 1e9 - 0.0015))
+        self._send_all(requests)
+
+    def _send_all(self, requests: Iterable[Request]) -> None:
+        for request in requests:
+            self._send(request)
+
+    def _cancel(self, message: JSON) -> None:
+        held = self._held.pop(message["id"], None)
+        task = self._tasks.get(message["id"])
+        if task is not None:
+            task.cancel()
+        elif held is not None:
+            self._say("unsent", id=message["id"])
+
+    def _check(self, message: JSON) -> None:
+        if self._run is not None:
+            self._run.ledger.note(verdict_of(message["verdict"]))
+
+    async def _call(self, message: JSON) -> None:
+        answer = await answered(message)
+        if not self._transport.is_closing():
+            self._transport.write(answer)
+
+
+class Run:
+    """What lives from `open` to `close`: the client with its connections, and the record file."""
+
+    def __init__(self, message: JSON, *, api_key: str | None, clock: Clock, trouble: Callable[[str], None]):
+        self._clock = clock
+        self._worker = message["worker"]
+        self.ledger = Ledger(
+            records_file(Path(message["folder"]), self._worker), keep_text=message["keep_text"], trouble=trouble
+        )
+        self.ledger.note(self._anchor(message))
+        self.client = Client(
+            target_of(message["target"], api_key),
+            clock=clock,
+            journal=self.ledger,
+            kernel_stamps=message["kernel_stamps"],
+            keep_text=True,
+        )
+
+    async def close(self) -> Path | None:
+        with contextlib.suppress(OSError):  # a connection that is gone already is closed
+            await self.client.__aexit__(None, None, None)
+        return self.ledger.close()
+
+    def judged(self, record: Record, checks: tuple[JSON, ...]) -> list[AnswerVerdict]:
+        """Verdicts of the checks that the scenario declares, written beside the record."""
+        if not checks:
+            return []
+        from loadkit import checks as judges  # brings a JSON-schema library: only runs that check pay for it
+
+        verdicts = [judges.judge(record, spec) for spec in checks]
+        for verdict in verdicts:
+            self.ledger.note(verdict)
+        return verdicts
+
+    def beat(self, *, in_flight: int, loop_late_max_ns: int) -> Heartbeat:
+        """Written, so that a gap in it shows when the host stood still; the ledger also tries its kept lines again."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        heartbeat = Heartbeat(
+            at_ns=self._clock.monotonic_ns(),
+            in_flight=in_flight,
+            cpu_ns=int((used.ru_utime + used.ru_stime) * 1e9),
+            loop_late_max_ns=loop_late_max_ns,
+            rss_bytes=_rss_bytes(),
+            worker=self._worker,
+        )
+        self.ledger.note(heartbeat)
+        self.ledger.flush()
+        return heartbeat
+
+    def _anchor(self, message: JSON) -> AnchorLine:
+        now = anchor(self._clock)
+        return AnchorLine(
+            worker=self._worker,
+            pid=os.getpid(),
+            boot_id=BOOT_ID.read_text().strip() if BOOT_ID.exists() else "",
+            monotonic_ns=now.monotonic_ns,
+            wall_ns=now.wall_ns,
+            error_ns=now.error_ns,
+            offset_ns=message["offset_ns"],
+            offset_error_ns=message["offset_error_ns"],
+        )
+
+
+def _rss_bytes() -> int:
+    """Resident memory now (getrusage only knows the peak)."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

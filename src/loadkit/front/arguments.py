@@ -1,0 +1,61 @@
+"""Options on Locust's command line and in its web form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loadkit.front.options import ENTRIES, Entry, Options, read
+
+
+def add_to(parser: Any) -> None:
+    """Give Locust's parser our options. No argument groups: Locust loses what is in them (the form does not show it)."""
+    for entry in ENTRIES:
+        if entry.is_switch:
+            parser.add_argument(
+                entry.flag, env_var=entry.env_var, action="store_true", help=entry.help, include_in_web_ui=entry.in_form
+            )
+        else:
+            parser.add_argument(entry.flag, env_var=entry.env_var, **_value(entry), include_in_web_ui=entry.in_form)
+
+
+def options_of(environment: Any) -> Options:
+    """The options of an environment; a library user may have none parsed.
+
+    Raises:
+        UsageError: a value can't be used.
+    """
+    return read({} if environment.parsed_options is None else vars(environment.parsed_options))
+
+
+def options_of_form(environment: Any, form: dict[str, str]) -> Options:
+    """The options as they would be if this form were submitted.
+
+    Raises:
+        UsageError: a value can't be used.
+    """
+    parsed = {} if environment.parsed_options is None else vars(environment.parsed_options)
+    shown = {entry.name for entry in ENTRIES if entry.in_form}
+    return read({**parsed, **{name: _from_form(value) for name, value in form.items() if name in shown}})
+
+
+def _value(entry: Entry) -> dict[str, Any]:
+    """Numbers are numbers in the form; other values are text. What can't be read is left for `options.read` to say."""
+    default = entry.read(entry.text)
+    number = isinstance(default, int) and not isinstance(default, bool)
+    return {
+        "default": default if number else entry.text,
+        "type": _number_or_text if number else str,
+        "help": entry.help,
+        **({"choices": entry.choices} if entry.choices else {}),
+    }
+
+
+def _number_or_text(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _from_form(value: str) -> object:
+    return {"true": True, "false": False}.get(value, value)

@@ -1,0 +1,68 @@
+"""Locust's CSV files with the last second in them: Locust writes once a second and closes without a last look."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import locust.stats
+from locust.stats import StatsCSVFileWriter
+
+from loadkit.front.locust_rows import bucket
+
+
+class CSVFiles(StatsCSVFileWriter):
+    """Locust's writer, which also writes everything once more when a run ends and when Locust closes it.
+
+    `--json` empties the statistics before the files are closed, so that last look is skipped then: the one at the end of the
+    run has written them.
+    """
+
+    def __init__(self, environment: Any, *arguments: Any, **named: Any):
+        super().__init__(environment, *arguments, **named)
+        environment.loadkit_csv = self
+        self._header()
+
+    def _header(self) -> None:
+        """Locust's loop writes the headers when it starts, which may be after the run of a library user has ended."""
+        self.requests_csv_writer.writerow(self.requests_csv_columns)
+        self._requests_start = self.requests_csv_filehandle.tell()
+        self.failures_csv_writer.writerow(self.failures_columns)
+        self.failures_csv_data_start = self.failures_csv_filehandle.tell()
+        self.exceptions_csv_writer.writerow(self.exceptions_columns)
+        self.exceptions_csv_data_start = self.exceptions_csv_filehandle.tell()
+        for file in (self.requests_csv_filehandle, self.failures_csv_filehandle, self.exceptions_csv_filehandle):
+            file.seek(0)
+
+    def write_all(self) -> None:
+        """Every file as of now; does nothing while the statistics are empty."""
+        if not self.environment.stats.entries or self.requests_csv_filehandle.closed:
+            return
+        for file, start, rows, writer in (
+            (self.requests_csv_filehandle, self._requests_start, self._requests_data_rows, self.requests_csv_writer),
+            (self.failures_csv_filehandle, self.failures_csv_data_start, self._failures_data_rows, self.failures_csv_writer),
+            (
+                self.exceptions_csv_filehandle,
+                self.exceptions_csv_data_start,
+                self._exceptions_data_rows,
+                self.exceptions_csv_writer,
+            ),
+        ):
+            file.seek(start)
+            rows(writer)
+            file.truncate()
+            file.flush()
+        if self.stats_history_csv_filehandle.tell() == 0:
+            self.stats_history_csv_writer.writerow(self.stats_history_csv_columns)
+        self._stats_history_data_rows(self.stats_history_csv_writer, time.time())
+        self.stats_history_flush()
+
+    def close_files(self) -> None:
+        self.write_all()
+        super().close_files()
+
+
+def install() -> None:
+    """Locust looks the class and the bucket function up in its module after it has read the locustfile."""
+    locust.stats.StatsCSVFileWriter = CSVFiles  # type: ignore[misc]
+    locust.stats.bucket_response_time = bucket  # type: ignore[assignment]

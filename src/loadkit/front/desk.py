@@ -1,0 +1,163 @@
+"""Where users are: gives them seats, hands them what the conductor deals, and sends their requests through the engine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gevent.event import AsyncResult
+from gevent.queue import Queue
+
+from loadkit.clock import Clock
+from loadkit.engine.protocol import items_of
+from loadkit.front import messages
+from loadkit.front.bridge import Bridge, Reply, Unsent
+from loadkit.front.own_check import judged
+from loadkit.plan import Item
+from loadkit.record import Outcome, Record, Slot
+from loadkit.request import Request, Target, has_next, next_request
+
+if TYPE_CHECKING:
+    from loadkit.front.users import LLMUser
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """Items for one user, in order; with `hold` the first request waits for the conductor's release."""
+
+    items: tuple[Item, ...]
+    hold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chair:
+    """One user's seat."""
+
+    number: int
+    hands: Queue[Hand]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What every request of a run needs to know."""
+
+    run_id: str
+    target: Target
+    token_times: bool
+    worker: str
+    offset_ns: int = 0
+
+    @property
+    def tag(self) -> str:
+        """Six digits that make request ids differ between runs, so that a server's log can be joined."""
+        return hashlib.sha256(self.run_id.encode()).hexdigest()[:6]
+
+
+class Desk:
+    """One per run and process with users. `tell` reaches the conductor, `ended` counts a reply, `started` an item begun."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        bridge: Bridge,
+        clock: Clock,
+        tell: Callable[[str, dict[str, Any]], None],
+        ended: Callable[[Reply], None],
+        started: Callable[[Slot, int], None],
+    ):
+        self.setting = setting
+        self._bridge = bridge
+        self._clock = clock
+        self._tell = tell
+        self._ended = ended
+        self._started = started
+        self._chairs: dict[int, Chair] = {}
+        self._held: dict[str, Slot] = {}
+
+    def sit(self) -> Chair:
+        """A seat for one more user; the conductor hears of it."""
+        chair = Chair(len(self._chairs), Queue())
+        self._chairs[chair.number] = chair
+        self._tell(messages.SEAT, {"seat": chair.number})
+        return chair
+
+    def heard(self, message: str, data: dict[str, Any]) -> None:
+        """A message of the conductor; runs in Locust's listening greenlet, so nothing here waits."""
+        if message == messages.DEAL:
+            self._chairs[data["seat"]].hands.put(Hand(items_of(data["items"]), data["hold"]))
+        elif message == messages.RELEASE:
+            self._release(data["due_ns"] - self.setting.offset_ns)
+
+    def play(self, user: LLMUser, chair: Chair, hand: Hand) -> None:
+        """Work through a hand; the conductor hears of each item that is done."""
+        for number, item in enumerate(hand.items):
+            completed = False
+            try:
+                replies = self.do(user, item, chair if hand.hold and number == 0 else None)
+                completed = replies[-1].record.outcome is Outcome.COMPLETED
+            except Unsent:
+                pass  # taken back by a stop before it began
+            self._tell(messages.DONE, {"seat": chair.number, "item": item.id, "completed": completed})
+
+    def do(self, user: LLMUser, item: Item, held_for: Chair | None = None, *, lap: int = 0) -> list[Reply]:
+        """All turns of an item, in order; a turn that did not complete ends it. Each `lap` has salts of its own."""
+        replies: list[Reply] = []
+        slot = replace(item.slot, user=user.name, worker=self.setting.worker)
+        while has_next(item.case, records := [reply.record for reply in replies]):
+            request = self._request(item, slot, records, lap)
+            result = self._sent(request) if held_for is None or replies else self._put_by(request, held_for)
+            reply = judged(user, item.case, self._answer(request, result), self._bridge)
+            self._ended(reply)
+            replies.append(reply)
+        return replies
+
+    def _request(self, item: Item, slot: Slot, records: list[Record], lap: int) -> Request:
+        setting, turn = self.setting, len(records)
+        name = f"{setting.tag}-{item.id}" + (f"-turn{turn}" if turn else "")
+        return next_request(
+            item.case,
+            records,
+            id=_ascii(name),
+            target=setting.target,
+            slot=slot,
+            run_id=f"{setting.run_id}/{lap}" if lap else setting.run_id,
+            token_times=setting.token_times,
+        )
+
+    def _sent(self, request: Request) -> AsyncResult:
+        due_ns = self._clock.monotonic_ns()
+        self._started(request.slot, due_ns)
+        return self._bridge.send(replace(request, due_ns=due_ns))
+
+    def _put_by(self, request: Request, chair: Chair) -> AsyncResult:
+        result = self._bridge.hold(request)
+        self._held[request.id] = request.slot
+        self._tell(messages.READY, {"seat": chair.number})
+        return result
+
+    def _release(self, due_ns: int) -> None:
+        held, self._held = self._held, {}
+        self._bridge.release(list(held), due_ns)
+        for slot in held.values():
+            self._started(slot, due_ns)
+
+    def _answer(self, request: Request, result: AsyncResult) -> Reply:
+        """Wait for it. A user that is killed meanwhile (ramp-down, stop, Ctrl-C) takes its request along."""
+        try:
+            reply: Reply = result.get()
+        except BaseException:
+            if result.ready() and result.successful():
+                self._ended(result.value)
+            else:
+                self._held.pop(request.id, None)
+                self._bridge.abandon(request.id)
+            raise
+        return reply
+
+
+def _ascii(name: str) -> str:
+    """Ids travel in an HTTP header."""
+    return name.encode("ascii", "replace").decode().replace("?", "_")

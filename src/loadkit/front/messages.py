@@ -1,0 +1,26 @@
+"""Names of the messages between the conductor (master or single process) and the desks (wherever users are).
+
+Locust's own runners carry them, also inside a single process, so that one code path serves every kind of run.
+
+    to the desks:     DEAL {seat, items, hold} · RELEASE {due_ns} · HALT {} · CLOCK {sent_ns}
+    to the conductor: SEAT {seat} · READY {seat} · DONE {seat, item, completed} · ENDED {records} · LINES {worker, data}
+                      PULSE {heartbeat} · TROUBLE {problem} · SETTLED {} · CLOCK_ASKED {asked_ns}
+"""
+
+DEAL = "loadkit.deal"
+RELEASE = "loadkit.release"
+HALT = "loadkit.halt"
+CLOCK = "loadkit.clock"
+
+SEAT = "loadkit.seat"
+READY = "loadkit.ready"
+DONE = "loadkit.done"
+ENDED = "loadkit.ended"
+LINES = "loadkit.lines"
+PULSE = "loadkit.pulse"
+TROUBLE = "loadkit.trouble"
+SETTLED = "loadkit.settled"
+CLOCK_ASKED = "loadkit.clock_asked"
+
+TO_DESKS = (DEAL, RELEASE, HALT, CLOCK)
+TO_CONDUCTOR = (SEAT, READY, DONE, ENDED, LINES, PULSE, TROUBLE, SETTLED, CLOCK_ASKED)

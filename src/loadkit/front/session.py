@@ -1,0 +1,228 @@
+"""What loadkit is to one Locust environment: hears Locust's events, and passes them to the lead and the workplace or worker."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import gevent
+from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
+
+from loadkit.clock import SystemClock
+from loadkit.engine.protocol import JSON
+from loadkit.errors import LoadkitError
+from loadkit.front import messages
+from loadkit.front.arguments import options_of
+from loadkit.front.lead import Lead
+from loadkit.front.live import Live
+from loadkit.front.run import Run, usable
+from loadkit.front.signals import Signals
+from loadkit.front.worker import FACTS, Worker, replies_of
+from loadkit.front.workplace import Workplace
+
+if TYPE_CHECKING:
+    from loadkit.front.shapes import PlanShape
+
+HALT_S = 3.0
+WATCH_S = 0.5
+
+
+class Session:
+    """`environment.loadkit`. Roles: `lead` on a master or single process, `worker` on a worker, `workplace` where users are."""
+
+    def __init__(self, environment: Any):
+        self.environment = environment
+        self.live = Live()
+        self.lead: Lead | None = None
+        self.worker: Worker | None = None
+        self._names = itertools.count(1)
+        self._settled: set[str] = set()
+        self._clock = SystemClock()
+        with said_and_left():
+            options = options_of(environment)
+            if not isinstance(environment.runner, WorkerRunner):
+                usable(options.run_dir)
+        self._take_role(options.run_dir)
+        self._listen()
+
+    def _take_role(self, run_dir: Any) -> None:
+        runner = self.environment.runner
+        if isinstance(runner, WorkerRunner):
+            self.worker = Worker(self.environment, clock=self._clock, run_dir=run_dir)
+            self._workplace: Workplace | None = self.worker.workplace
+            self._workplace.start()
+            return
+        self._workplace = None
+        if not isinstance(runner, MasterRunner):
+            self._workplace = Workplace(
+                self.environment,
+                clock=self._clock,
+                tell=lambda message, data: runner.send_message(message, data),
+                report=lambda reply: self.lead.ended(reply) if self.lead else None,
+                started=self.live.started,
+            )
+            self._workplace.start()
+        self.lead = Lead(self.environment, clock=self._clock, live=self.live, send=self._to_desks, workplace=self._workplace)
+        if self._starts_at_once() and not self.environment.host:
+            self.lead.start_simulator()
+
+    def _starts_at_once(self) -> bool:
+        parsed = self.environment.parsed_options
+        return bool(getattr(parsed, "headless", False) or getattr(parsed, "autostart", False))
+
+    def _listen(self) -> None:
+        runner, events = self.environment.runner, self.environment.events
+        if self.lead is not None:
+            for name in messages.TO_CONDUCTOR:
+                runner.register_message(name, self._conductor_heard)
+        if self._workplace is not None:
+            for name in messages.TO_DESKS:
+                runner.register_message(name, self._desk_heard)
+        events.test_start.add_listener(self._test_start)
+        events.test_stopping.add_listener(self._test_stopping)
+        events.test_stop.add_listener(self._test_stop)
+        events.quitting.add_listener(self._quitting)
+        events.quit.add_listener(self._quit)
+
+    # ---- for users and shapes
+
+    @property
+    def run(self) -> Run | None:
+        """The run that goes on, or the last one; workers have none."""
+        return None if self.lead is None else self.lead.run
+
+    @property
+    def workplace(self) -> Workplace:
+        """Where users work; a master has none, and no users either."""
+        assert self._workplace is not None
+        return self._workplace
+
+    def name_user(self, kind: str) -> str:
+        """A name for one more user of this process."""
+        return f"{kind} {next(self._names)}"
+
+    def begin(self, shape: PlanShape | None) -> int | None:
+        """Begin a run; returns how many users it needs, `None` when it was refused."""
+        assert self.lead is not None
+        users = self.lead.begin(shape)
+        run = self.lead.run
+        if users is None or run is None:
+            return None
+        self._settled.clear()
+        if isinstance(self.environment.runner, MasterRunner):
+            workers = max(1, self.environment.runner.worker_count)
+            setattr(self.environment.parsed_options, FACTS, {**self.lead.facts(run), "workers": workers})
+            gevent.spawn(self._watch_workers, run)
+        return users
+
+    # ---- messages
+
+    def _conductor_heard(self, environment: Any, msg: Any, **_: Any) -> None:  # noqa: ARG002 - Locust's signature
+        assert self.lead is not None
+        if msg.type == messages.SETTLED:
+            self._settled.add(msg.node_id)
+        elif msg.type == messages.CLOCK_ASKED:
+            answer = {"asked_ns": msg.data["asked_ns"], "at_ns": self._clock.monotonic_ns()}
+            self._to_desks(messages.CLOCK, answer, msg.node_id)
+        elif msg.type == messages.ENDED:
+            for reply in replies_of(msg.data["replies"]):
+                self.lead.ended(reply)
+        else:
+            self.lead.heard(msg.type, msg.data, msg.node_id)
+
+    def _desk_heard(self, environment: Any, msg: Any, **_: Any) -> None:  # noqa: ARG002 - Locust's signature
+        if self.worker is not None:
+            self.worker.heard(msg.type, msg.data)
+        else:
+            self.workplace.heard(msg.type, msg.data)
+
+    def _to_desks(self, message: str, data: JSON, worker: str | None) -> None:
+        self.environment.runner.send_message(message, data, worker)
+
+    # ---- Locust's events
+
+    def _test_start(self, environment: Any, **_: Any) -> None:
+        if self.worker is not None:
+            self.worker.begin()
+        elif environment.shape_class is None and self.begin(None) is None:
+            gevent.spawn(environment.runner.quit if self._starts_at_once() else environment.runner.stop)
+
+    def _test_stopping(self, environment: Any, **_: Any) -> None:
+        """A master that quits does not wait for its workers' last words; so they are asked for them here."""
+        runner = environment.runner
+        if self.run is None or self.run.finished.is_set() or not isinstance(runner, MasterRunner):
+            return
+        clients = set(runner.clients)
+        self._to_desks(messages.HALT, {}, None)
+        with gevent.Timeout(HALT_S + environment.stop_timeout, False):
+            while any(client not in self._settled for client in clients & _present(runner)):
+                gevent.sleep(0.02)
+
+    def _test_stop(self, environment: Any, **_: Any) -> None:  # noqa: ARG002 - Locust's signature
+        if self.worker is not None:
+            self.worker.finish()
+        elif self.lead is not None:
+            self.lead.finish()
+
+    def _quitting(self, environment: Any, **_: Any) -> None:
+        """On some ways out this comes while users still run; and it is the last moment for an exit code."""
+        if self.worker is not None:
+            environment.runner.stop()
+            return
+        assert self.lead is not None
+        if self.run is not None and not self.run.finished.is_set():
+            environment.runner.stop()
+            self.lead.finish()
+        environment.process_exit_code = self.lead.verdict.exit_code
+
+    def _quit(self, **_: Any) -> None:
+        if self._workplace is not None:
+            self._workplace.stop()
+        if self.lead is not None:
+            self.lead.stop()
+
+    # ---- other ends
+
+    def handle_signals(self) -> None:
+        """Ctrl-C and SIGTERM end the run in order; for Locust's command line, not for a library user's process."""
+        Signals(self._interrupted, self._leave).install()
+
+    def _interrupted(self, name: str) -> None:
+        if self.lead is not None:
+            self.lead.interrupt(name)
+        self.environment.runner.quit()
+        if self.environment.web_ui is not None:
+            self.environment.web_ui.stop()
+
+    def _leave(self) -> None:
+        folder = "" if self.run is None else f"; what was recorded is in {self.run.folder}"
+        sys.stderr.write(f"loadkit: interrupted again, leaving at once{folder}\n")
+
+    def _watch_workers(self, run: Run) -> None:
+        """Locust tells nobody when a worker is gone; its heartbeat is missed for a few seconds, then it counts as missing."""
+        runner = self.environment.runner
+        known = _present(runner)
+        while not run.over.is_set():
+            lost = known - _present(runner)
+            if lost:
+                assert self.lead is not None
+                self.lead.abort("worker_lost", f"{len(lost)} of {len(known)} workers died: {', '.join(sorted(lost))}")
+                return
+            run.over.wait(timeout=WATCH_S)
+
+
+def _present(runner: Any) -> set[str]:
+    return {name for name, client in runner.clients.items() if client.state != STATE_MISSING}
+
+
+@contextmanager
+def said_and_left() -> Iterator[None]:
+    """A user's mistake before Locust's run begins: one line and exit code 2 (an exception would print a traceback)."""
+    try:
+        yield
+    except LoadkitError as problem:
+        sys.stderr.write(f"loadkit: {problem}\n")
+        sys.exit(2)

@@ -1,0 +1,41 @@
+"""The shape of a locustfile with a plan: as many users as the widest stage needs, until the plan is done."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from locust import LoadTestShape
+
+from loadkit.plan import Plan
+
+if TYPE_CHECKING:
+    from loadkit.front.job import Job
+    from loadkit.front.session import Session
+
+SPAWN_RATE = 100
+"""Locust warns above this rate; idle users cost nothing, so wider stages go above it."""
+
+
+class PlanShape(LoadTestShape):
+    """Subclass it and say what the plan is."""
+
+    abstract = True
+
+    @abstractmethod
+    def plan(self, job: Job) -> Plan:
+        """The stages of this run, made before its first request.
+
+        Raises:
+            UsageError: what is wrong with the options or the scenario; the run ends with exit code 2.
+        """
+
+    def tick(self) -> tuple[int, float] | None:
+        """Locust's question, asked once a second; the second time it waits here, so the end is not polled for."""
+        assert self.runner is not None
+        session: Session = self.runner.environment.loadkit  # type: ignore[attr-defined]
+        if session.run is None or session.run.over.is_set():
+            users = session.begin(self)
+            return None if users is None else (users, max(SPAWN_RATE, users))
+        session.run.over.wait()
+        return None
