@@ -48,7 +48,7 @@ def gloss(text: str, language: Language | None = None, /) -> str:
     """A line that was put together from known phrases (a headline, a reason), phrase by phrase.
 
     Phrases are what stands between the signs ` · `, ` → `, `, `, `; `, `: ` and brackets; numbers in them are placeholders,
-    so that "3 wrong" is looked up as "{} wrong".
+    so that "3 wrong" is looked up as "{} wrong"; a `*` in a key stands for a name.
     """
     spoken = language_of() if language is None else language
     if spoken == "en":
@@ -57,11 +57,23 @@ def gloss(text: str, language: Language | None = None, /) -> str:
 
 
 def _phrase(text: str, known: Mapping[str, str]) -> str:
-    if text in known:
-        return known[text]
-    numbers = _NUMBER.findall(text)
+    bare = text.strip()
+    spoken = known.get(bare) or _with_numbers(bare, known) or _with_name(bare, known)
+    return text.replace(bare, spoken) if bare and spoken else text
+
+
+def _with_numbers(text: str, known: Mapping[str, str]) -> str | None:
     template = known.get(_NUMBER.sub("{}", text))
-    return template.format(*numbers) if template is not None else text
+    return None if template is None else template.format(*_NUMBER.findall(text))
+
+
+def _with_name(text: str, known: Mapping[str, str]) -> str | None:
+    """A phrase around one name: the key's `*` stands for it ("kernel killed *")."""
+    for key, template in known.items():
+        before, star, after = key.partition("*")
+        if star and text.startswith(before) and text.endswith(after) and len(text) > len(key) - 1:
+            return template.replace("*", text[len(before) : len(text) - len(after)])
+    return None
 
 
 @cache

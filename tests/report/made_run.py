@@ -51,6 +51,7 @@ class Shape:
     host: bool = True
     failures: bool = True
     tokens: int = 256
+    answer_characters: int = 0
     killed: bool = False
     seed: int = 7
 
@@ -128,7 +129,7 @@ class Made:
             events=Events(at_ns=tuple(at), late_ns=late, kinds="".join(kinds), tokens=tuple(tokens)), stamp_source="kernel",
             http_status=200, finish_reason="length" if case.workload == "speed" else "stop",
             usage=Usage(prompt_tokens=prompt, completion_tokens=sum(tokens), reasoning_tokens=sum(tokens) // 3, cached_tokens=cached),
-            answer=HOSTILE if hostile else f"档案 {slot.way} 的编号是 {code}。\nANSWER: {code}", reasoning="Let me look it up. " * 12,
+            answer=HOSTILE if hostile else "答" * self.shape.answer_characters + f"档案 {slot.way} 的编号是 {code}。\nANSWER: {code}", reasoning="Let me look it up. " * 12,
             body_sha256="12" * 32, answer_sha256="34" * 32, response_id=f"chatcmpl-{identity}", system_fingerprint="vllm-0.32.0-tp1-1a2b",
         )))  # fmt: skip
         if case.workload == "quality":

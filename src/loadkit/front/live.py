@@ -177,6 +177,14 @@ class Live:
         return hit / query * 100 if query > 0 else None
 
 
+def eta_s(live: Live, at_ns: int) -> float | None:
+    """Seconds to go at the pace so far; unknown before the first request has ended, or where no end is planned."""
+    progress = live.progress
+    if progress.total is None or not progress.done or live.begun_ns is None or live.ended_as is not None:
+        return None
+    return (at_ns - live.begun_ns) / S * max(0, progress.total - progress.done) / progress.done
+
+
 class TokenRate:
     """Output tokens per second: counted by the engines where they report it, else by the requests that ended lately."""
 

@@ -13,15 +13,14 @@ def digits(value: float, significant: int = 3) -> str:
     """`value` with `significant` digits, no exponent, whole digits never dropped: 1234.5 → "1,234", 0.0123 → "0.0123"."""
     if value == 0:
         return "0"
-    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
-    if not whole:
-        leading = 0
-        rest = abs(value)
-        while rest < 0.1 and leading < 9:
-            rest *= 10
-            leading += 1
-        return f"{value:.{leading + significant}f}"
-    return f"{value:,.{max(0, significant - whole)}f}"
+    size = abs(float(f"{value:.{significant}g}"))  # 0.9996 is about to be written as 1.00
+    if size >= 1:
+        return f"{value:,.{max(0, significant - len(str(int(size))))}f}"
+    leading = 0
+    while size < 0.1 and leading < 9:
+        size *= 10
+        leading += 1
+    return f"{value:.{leading + significant}f}"
 
 
 def duration(value_ns: float | None) -> str:
@@ -36,7 +35,7 @@ def duration(value_ns: float | None) -> str:
     if value_ns == 0:
         return "0 ms"
     for size, unit in _SCALES:
-        if abs(value_ns) >= size:
+        if abs(value_ns) >= size * 0.9995:  # what would round to 1,000 ms is 1.00 s
             return f"{digits(value_ns / size)} {unit}"
     return f"{value_ns:.0f} ns"
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from loadkit.front.live import Live, S
+from loadkit.front.live import Live, S, eta_s
 from loadkit.front.web.exports import Exports
 from loadkit.language import Language
 
@@ -34,14 +34,6 @@ def state(live: Live, exports: Exports, runner: Any, *, known: tuple[int, int], 
         "ended": None if live.ended_as is None else asdict(live.ended_as),
         "links": exports.ready(),
     }
-
-
-def eta_s(live: Live, at_ns: int) -> float | None:
-    """Seconds to go at the pace so far; unknown before the first request has ended, or where no end is planned."""
-    progress = live.progress
-    if progress.total is None or not progress.done or live.begun_ns is None or live.ended_as is not None:
-        return None
-    return (at_ns - live.begun_ns) / S * max(0, progress.total - progress.done) / progress.done
 
 
 def _since_begin(live: Live, at_ns: int) -> float:
