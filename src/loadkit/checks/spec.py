@@ -16,26 +16,26 @@ class Exact(Model):
     """The whole answer, without space around it, is `value`."""
 
     check: Literal["exact"]
-    value: str
-    ignore_case: bool = False
+    value: str = Field(description="the answer")
+    ignore_case: bool = Field(default=False, description="capital letters don't count")
 
 
 class Contains(Model):
     """The answer holds all of `all`, at least one of `any` (if given), and none of `none`."""
 
     check: Literal["contains"]
-    all: tuple[str, ...] = ()
-    any: tuple[str, ...] = ()
-    none: tuple[str, ...] = ()
-    ignore_case: bool = True
+    all: tuple[str, ...] = Field(default=(), description="each of these")
+    any: tuple[str, ...] = Field(default=(), description="at least one of these")
+    none: tuple[str, ...] = Field(default=(), description="none of these; beside a right text it is a hedge")
+    ignore_case: bool = Field(default=True, description="capital letters don't count")
 
 
 class Number(Model):
     """The last number of the answer is `value`, give or take `tolerance`; thousands separators are understood."""
 
     check: Literal["number"]
-    value: float | str
-    tolerance: float = 0.0
+    value: float | str = Field(description="the number, or a place for a variable")
+    tolerance: float = Field(default=0.0, ge=0, description="how far off is still right")
 
     @field_validator("value")
     @classmethod
@@ -49,7 +49,7 @@ class Regex(Model):
     """The pattern is found somewhere in the answer (`re.search`, `^` and `$` match at lines)."""
 
     check: Literal["regex"]
-    pattern: str
+    pattern: str = Field(description="a regular expression of Python's")
 
     @field_validator("pattern")
     @classmethod
@@ -75,18 +75,18 @@ class AnswerLine(Model):
     """
 
     check: Literal["answer_line"]
-    value: str
-    distractors: tuple[Distractor, ...] = ()
-    absent: bool = False
-    ignore_case: bool = True
+    value: str = Field(description="a number, a code or a word")
+    distractors: tuple[Distractor, ...] = Field(default=(), description="values of near-duplicates: `value` and `depth`")
+    absent: bool = Field(default=False, description="the right answer is that there is none")
+    ignore_case: bool = Field(default=True, description="capital letters don't count")
 
 
 class JSONSchema(Model):
     """The answer is JSON (a code fence around it is allowed) and valid against `schema`."""
 
     check: Literal["json_schema"]
-    json_schema: dict[str, Any] = Field(alias="schema")
-    equals: Any = None
+    json_schema: dict[str, Any] = Field(alias="schema", description="JSON schema, draft 2020-12")
+    equals: Any = Field(default=None, description="the whole value, where it is known")
 
 
 class ToolCallCheck(Model):
@@ -97,27 +97,29 @@ class ToolCallCheck(Model):
     """
 
     check: Literal["tool_call"]
-    name: str
-    arguments: dict[str, Any] = Field(default_factory=dict)
-    parameters: dict[str, Any] | None = Field(default=None, alias="schema")
-    count: int = 1
+    name: str = Field(description="the tool that is to be called")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="values that have to be there")
+    parameters: dict[str, Any] | None = Field(
+        default=None, alias="schema", description="of the arguments; the tool's own if left out"
+    )
+    count: int = Field(default=1, gt=0, description="calls in all")
 
 
 class LanguageCheck(Model):
     """At least `share` of the letters of the answer belong to the language's script."""
 
     check: Literal["language"]
-    language: Literal["zh", "en"]
-    share: float = 0.5
+    language: Literal["zh", "en"] = Field(description="Chinese or English")
+    share: float = Field(default=0.5, gt=0, le=1, description="of the letters outside code blocks")
 
 
 class Code(Model):
     """The answer holds Python that parses and defines every name in `defines`; its arguments are checked if given."""
 
     check: Literal["code"]
-    defines: Words
-    arguments: tuple[str, ...] | None = None
-    language: Literal["python"] = "python"
+    defines: Words = Field(description="one name or several, at the top level")
+    arguments: tuple[str, ...] | None = Field(default=None, description="names of the arguments of the first one")
+    language: Literal["python"] = Field(default="python", description="of the code")
 
 
 Check = Annotated[

@@ -1,0 +1,26 @@
+"""Asks every case of one scenario, one after the other, and checks the answers: the file to begin with for your own.
+
+locust -f locustfiles/ask.py --headless --scenario code
+locust -f locustfiles/ask.py --headless --scenarios my-scenarios --scenario mine --rounds 3 --host http://spark:8000
+"""
+
+from loadkit.front import Job, LLMUser, PlanShape
+from loadkit.plan import Plan, sequence
+
+
+class AskUser(LLMUser):
+    """Asks what the plan says."""
+
+
+class Ask(PlanShape):
+    """--rounds times all cases, in order."""
+
+    def plan(self, job: Job) -> Plan:
+        options = job.options
+        return sequence(
+            job.cases(),
+            rounds=options.rounds,
+            name=options.scenario,
+            seed=options.plan_seed,
+            asked={"answers": True, "truncation": True},
+        )
