@@ -3,53 +3,25 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
-
+from loadkit import preflight
 from loadkit.errors import UsageError
 from loadkit.request import Target
-from loadkit.server import Server
 
 
 async def look(host: str, model: str) -> dict[str, Any]:
-    """Ask the server what it is: {"target": …, "server": …, …} as preflight found it.
+    """Ask the server what it is: the fields of `preflight.Findings`, and `said` for people.
 
     Raises:
         UsageError: the address is none, nobody answers there, or the model or the key is wrong.
     """
     target = Target(base_url=base_url(host), model=model, api_key=os.environ.get("OPENAI_API_KEY"))
-    return await _models(target)
-
-
-async def _models(target: Target) -> dict[str, Any]:
-    url = f"{target.base_url}/models"
-    try:
-        async with Server(target, timeout_s=10) as server:
-            reply = await server.get(url)
-    except httpx2.TransportError as problem:
-        remedy = "start the server, or check address and port"
-        raise UsageError(f"no answer from {url} ({problem})", where="--host", remedy=remedy) from problem
-    if reply.status in (401, 403):
-        raise UsageError(f"{url} refuses the key (HTTP {reply.status})", where="OPENAI_API_KEY", remedy="set the server's key")
-    models = [model["id"] for model in (reply.data or {}).get("data", [])] if reply.ok else []
-    if not models:
-        remedy = "check that this is an OpenAI-compatible server, and its path"
-        raise UsageError(f"{url} lists no model (HTTP {reply.status})", where="--host", remedy=remedy)
-    if target.model and target.model not in models:
-        raise UsageError(f"the server has no model {target.model!r}", where="--model", remedy=f"choose {' or '.join(models)}")
-    first = reply.data["data"][0]
-    return {
-        "target": {
-            "base_url": target.base_url,
-            "model": target.model or models[0],
-            "max_model_len": first.get("max_model_len"),
-            "dialect": "vllm",
-        },
-        "server": {},
-    }
+    findings = await preflight.look(target)
+    return {**asdict(findings), "said": preflight.said(findings)}
 
 
 def base_url(host: str) -> str:

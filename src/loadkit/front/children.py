@@ -58,5 +58,5 @@ class Child:
 
 def simulator(preset: str) -> Child:
     """The embedded simulator on a free loopback port."""
-    command = [sys.executable, "-m", "loadkit.cli", "sim", "--port", "0", "--preset", preset, "--exit-on-eof"]
+    command = [sys.executable, "-m", "loadkit", "sim", "--port", "0", "--preset", preset, "--exit-with-stdin"]
     return Child(command, name="embedded simulator")

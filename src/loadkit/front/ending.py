@@ -27,7 +27,7 @@ class Verdict:
 
 def reported(run: Run, *, csv_prefix: str | None) -> Verdict:
     """Run `loadkit report` over the folder. Its tables go to stderr, as stdout is Locust's (`--json`)."""
-    command = [sys.executable, "-m", "loadkit.cli", "report", str(run.folder)]
+    command = [sys.executable, "-m", "loadkit", "report", str(run.folder)]
     command += ["--csv", csv_prefix] if csv_prefix else []
     command += ["--junit", str(run.options.junit)] if run.options.junit is not None else []
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False)
