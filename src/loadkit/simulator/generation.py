@@ -135,9 +135,9 @@ class Generation:
             thinks=self._settings.reasoning and kwargs.get("enable_thinking", True) is not False,
             effort=kwargs.get("reasoning_effort"),
             tools=tuple(body.tools or ()) if self._settings.tools and body.tool_choice != "none" else (),
-            tool_choice=named if named else str(body.tool_choice),
+            tool_choice=named or str(body.tool_choice),
             named=named is not None,
-            parallel=body.parallel_tool_calls is not False,
+            form=body.response_format if (body.response_format or {}).get("type", "text") != "text" else None,
         )
 
     def _asked(self, body: Sampling, prepared: Prepared) -> Asked:

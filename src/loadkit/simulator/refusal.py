@@ -13,7 +13,7 @@ MOST_REPORTED = 10
 INTERNAL_MARKERS = frozenset(("str", "int", "float", "bool", "list", "dict", "none", "union", "nullable", "default"))
 
 
-class Refusal(Exception):  # noqa: N818  # it is an answer of the server, not an error of ours
+class Refusal(Exception):  # it is an answer of the server, not an error of ours
     """What the client gets instead of an answer: `{"error": {message, type, param, code}}`."""
 
     def __init__(self, message: str, *, kind: str = "BadRequestError", param: str | None = None, status: int = 400):
