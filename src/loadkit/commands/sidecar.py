@@ -39,7 +39,8 @@ def main(
     guard_horizon: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="abort also when zero is predicted within this time")
     ] = 10.0,
-    owner: Annotated[int | None, typer.Option(metavar="PID", help="end a minute after this process is gone")] = None,
+    owner: Annotated[int | None, typer.Option(metavar="PID", help="end after this process is gone")] = None,
+    linger: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="how long it goes on after its owner")] = 60.0,
     docker: Annotated[
         str | None, typer.Option(metavar="URL", envvar="DOCKER_HOST", help="Docker engine; default is its usual socket")
     ] = None,
@@ -72,6 +73,7 @@ def main(
         thresholds=limits,
         wait=wait,
         owner=owner,
+        linger_s=linger,
         docker_url=docker,
         gpu=gpu,
         rotation=Rotation(most_bytes=size(rotate, total_bytes=None, where="--rotate")),

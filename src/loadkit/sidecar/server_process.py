@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-TOLERANCE_S = 3.0  # btime of /proc/stat is whole seconds and follows steps of the wall clock
+TOLERANCE_S = 1.0  # btime of /proc/stat is whole seconds, and a step of the wall clock moves it
 FORWARDERS = frozenset(
     ("ssh", "sshd", "sshd-session", "autossh", "kubectl", "socat", "haproxy", "nginx", "envoy", "caddy", "traefik",
      "tailscaled", "frpc", "cloudflared")
@@ -81,7 +81,7 @@ def _by_port(port: int, started_s: float | None, proc: Path) -> dict[str, Any]:
     if started_s is None:
         return _without_start(owners[0], port, proc)
     for pid in owners:
-        if _matches(start_s(pid, proc), started_s):
+        if _name(pid, proc) not in FORWARDERS and _matches(start_s(pid, proc), started_s):
             return {"server_seen": True, "server_pid": pid, "server_how": f"owner of port {port}, started when the server says"}
     who = f"{_name(owners[0], proc)} (pid {owners[0]})"
     return {"server_seen": False, "server_how": f"port {port} belongs to {who}, which is not the server: a tunnel or forward"}
