@@ -89,7 +89,7 @@ def _anchor(run: Run) -> Anchor | None:
 def _metric_column(metric: Metric) -> Column[RequestRow]:
     """Nanoseconds become milliseconds; the unit is in the heading."""
     if metric.unit != "ns":
-        name = metric.name if metric.unit == "tokens" else f"{metric.name}_{metric.unit.replace('/', '_per_')}"
+        name = f"{metric.name}_tok_per_s" if metric.unit == "tok/s" else metric.name
         return Column(name, metric.formula, lambda row: metric.of(row.judged.record))
 
     def milliseconds(row: RequestRow) -> Cell:

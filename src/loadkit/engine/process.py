@@ -14,14 +14,14 @@ from typing import Any, cast
 
 import orjson
 
-from loadkit.client import Client
+from loadkit.client import Body, Client, body_of
 from loadkit.clock import Clock, anchor
 from loadkit.engine.calls import answered
 from loadkit.engine.ledger import Ledger
 from loadkit.engine.protocol import JSON, condensed, line, request_of, target_of, verdict_of
 from loadkit.errors import LoadkitError
 from loadkit.record import AnchorLine, AnswerVerdict, Heartbeat, Record
-from loadkit.request import Request, wire_body
+from loadkit.request import Request
 from loadkit.run_folder import records_file
 
 PROBE_S = 0.05
@@ -37,7 +37,7 @@ class Engine(asyncio.Protocol):
         self._api_key = api_key
         self._ended = ended
         self._rest = b""
-        self._held: dict[str, Request] = {}
+        self._held: dict[str, tuple[Request, Body]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._run: Run | None = None
@@ -145,19 +145,18 @@ class Engine(asyncio.Protocol):
 
     # ---- requests
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: Request, body: Body | None = None) -> None:
         assert self._run is not None, "a request before `open`"
-        task = asyncio.ensure_future(self._sent(self._run, request))
+        task = asyncio.ensure_future(self._sent(self._run, request, body))
         self._tasks[request.id] = task
         task.add_done_callback(lambda task: self._sending_done(request.id, task))
 
-    async def _sent(self, run: Run, request: Request) -> None:
-        if request.body_file is not None:  # nobody waits for another answer meanwhile, but its time is not the server's
-            body = await asyncio.to_thread(wire_body, request)
-            now_ns = self._clock.monotonic_ns()
-            request = replace(request, body=body, body_file=None, body_tail=b"", due_ns=now_ns)
+    async def _sent(self, run: Run, request: Request, body: Body | None) -> None:
+        if request.body_file is not None and body is None:  # reading a long document is before its time, not in it
+            body = await asyncio.to_thread(body_of, request)
+            request = replace(request, due_ns=self._clock.monotonic_ns())
         try:
-            record = await run.client.send(request)
+            record = await run.client.send(request, body=body)
         except asyncio.CancelledError:
             if request.id not in run.ledger.cancelled:
                 raise
@@ -173,28 +172,26 @@ class Engine(asyncio.Protocol):
     def _hold(self, message: JSON) -> None:
         """Everything that takes time happens here, before the request is due."""
         request = request_of(message["request"])
-        if request.body_file is not None:
-            request = replace(request, body=wire_body(request), body_file=None, body_tail=b"")
-        self._held[request.id] = request
+        self._held[request.id] = (request, body_of(request))
 
     def _release(self, message: JSON) -> None:
         released = [self._held.pop(name) for name in message["ids"] if name in self._held]
         delay_s = (message["due_ns"] - self._clock.monotonic_ns()) / 1e9
-        due = [replace(request, due_ns=message["due_ns"]) for request in released]
+        due = [(replace(request, due_ns=message["due_ns"]), body) for request, body in released]
         if delay_s <= 0:
             self._send_all(due)
         else:
             self._chore(self._send_at(due, message["due_ns"]))
 
-    async def _send_at(self, requests: Iterable[Request], due_ns: int) -> None:
+    async def _send_at(self, requests: Iterable[tuple[Request, Body]], due_ns: int) -> None:
         """Timers of the loop are good to a millisecond, so the last one is waited out by yielding."""
         while (left_ns := due_ns - self._clock.monotonic_ns()) > 0:
             await asyncio.sleep(max(0.0, left_ns / 1e9 - 0.0015))
         self._send_all(requests)
 
-    def _send_all(self, requests: Iterable[Request]) -> None:
-        for request in requests:
-            self._send(request)
+    def _send_all(self, requests: Iterable[tuple[Request, Body]]) -> None:
+        for request, body in requests:
+            self._send(request, body)
 
     def _cancel(self, message: JSON) -> None:
         held = self._held.pop(message["id"], None)

@@ -18,8 +18,9 @@ from loadkit.engine.protocol import items_message
 from loadkit.front import messages
 from loadkit.plan import Item, Plan, Stage
 
-LEAD_NS = 20_000_000
-"""With several workers a release is announced this far ahead, so that all have it before it is due."""
+LEAD_NS = 5_000_000
+LEAD_OF_SEVERAL_NS = 25_000_000
+"""A release is announced this far ahead, so that every engine has it before it is due; further ahead for several workers."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -131,7 +132,7 @@ class Conductor:
             self._deal(seat, hand, hold=True)
         self._wait(lambda: len(self._ready) >= len(dealt))
         several = len({seat.worker for seat, _ in dealt}) > 1
-        due_ns = self.clock.monotonic_ns() + (LEAD_NS if several else 0)
+        due_ns = self.clock.monotonic_ns() + (LEAD_OF_SEVERAL_NS if several else LEAD_NS)
         for worker in {seat.worker for seat, _ in dealt}:
             self.stand.send(messages.RELEASE, {"due_ns": due_ns}, worker)
         self._began(stage, due_ns)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import click
 
 from loadkit.case import Case
 from loadkit.engine.protocol import JSON, case_of, target_message
 from loadkit.front.bridge import call_apart
 from loadkit.front.options import Options
 from loadkit.request import Target
+from loadkit.run_folder import INPUTS
 
 SCENARIOS = Path("scenarios")
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,24 +47,54 @@ class Job:
         Raises:
             UsageError: there is no such scenario, or its file has a mistake.
         """
-        options = self.options
-        wanted = {
-            "seed": options.plan_seed,
-            "sampling_seed": options.sampling_seed,
-            "max_tokens": options.max_tokens,
-            "long_max_tokens": options.long_max_tokens,
-            **drawing,
-        }
         drawn = self.call(
             "loadkit.engine.preparation:cases",
-            name=options.scenario if name is None else name,
-            folder=None if self.scenarios is None else str(self.scenarios),
-            drawing=wanted,
+            name=self.options.scenario if name is None else name,
+            folder=_text(self.scenarios),
+            drawing=self._drawing(drawing),
             count=count,
             first=first,
         )
         self.scenario_files.update(drawn["files"])
         return tuple(case_of(case) for case in drawn["cases"])
+
+    def documents(self, name: str, *, rungs: Sequence[float] = (), **drawing: Any) -> tuple[Case, ...]:
+        """Cases about generated documents, in the order in which to ask them: by length, document, question.
+
+        The documents are fitted by the server's tokenizer and saved in the run's `inputs/`, or replayed with `--inputs`.
+        `rungs` are lengths in K tokens; `--rungs` and the scenario's own come after them.
+
+        Raises:
+            UsageError: the scenario has no archive, a length does not fit the server, saved inputs are not as they were.
+        """
+        options, found = self.options, self.preflight
+        made = self.apart(
+            "loadkit.documents:archive_cases",
+            scenario=name,
+            scenarios=_text(self.scenarios),
+            target=self.target_json,
+            folder=str(self.folder / INPUTS),
+            inputs=_text(options.inputs),
+            rungs_k=list(rungs or options.rungs),
+            drawing=self._drawing(drawing),
+            cache={key: found.get(key) for key in ("block_size", "drops_last_block")},
+            counts_agree=found.get("counts_agree"),
+        )
+        for note in made["notes"]:
+            click.echo(f"loadkit: {name}: {note}", err=True)
+        self.scenario_files[name] = made["file"]
+        return tuple(case_of(case) for case in made["cases"])
+
+    def _drawing(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Fields of `scenario.Drawing`: the options, and over them what the locustfile gives."""
+        options = self.options
+        return {
+            "seed": options.plan_seed,
+            "sampling_seed": options.sampling_seed,
+            "max_tokens": options.max_tokens,
+            "long_max_tokens": options.long_max_tokens,
+            **given,
+        }
 
     @property
     def scenarios(self) -> Path | None:

@@ -19,9 +19,9 @@ from loadkit.front.children import Child, simulator
 from loadkit.front.conductor import Conductor
 from loadkit.front.ending import Verdict, reported
 from loadkit.front.job import Job
-from loadkit.front.live import Live
 from loadkit.front.options import Options, as_text
 from loadkit.front.run import Run, usable
+from loadkit.live import Live
 from loadkit.plan import Stage, users_of
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from loadkit.errors import LoadkitError
 from loadkit.front import messages
 from loadkit.front.arguments import options_of
 from loadkit.front.lead import Lead
-from loadkit.front.live import Live
 from loadkit.front.run import Run, usable
 from loadkit.front.signals import Signals
 from loadkit.front.worker import FACTS, Worker, replies_of
 from loadkit.front.workplace import Workplace
+from loadkit.live import Live
 
 if TYPE_CHECKING:
     from loadkit.front.shapes import PlanShape
