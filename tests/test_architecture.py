@@ -13,7 +13,7 @@ ORDER = [
     "schema", "checks", "scenario", "prefix_cache", "server", "tokens", "documents",
     "run_folder", "sse", "stream", "transport", "reception", "outcome", "client", "pacing", "probes", "preflight", "provenance", "engine",
     "metrics", "statistics", "slo", "summary", "verdict", "compare", "report",
-    "simulator", "selftest", "sidecar", "experiment", "front", "commands", "cli", "__main__",
+    "simulator", "selftest", "sidecar", "experiment", "live", "front", "commands", "cli", "__main__",
 ]  # fmt: skip
 STRANGERS = ("front", "sidecar", "simulator")
 SIMULATOR_MAY_NOT_KNOW = {"scenario", "documents", "checks", "case", "generators"}

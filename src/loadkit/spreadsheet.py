@@ -11,8 +11,12 @@ import csv
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loadkit.errors import FolderError
+
+if TYPE_CHECKING:
+    from _csv import Writer
 
 ENCODING = "utf-8-sig"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -21,7 +25,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 class Rows:
     """Writes rows of one file; `None` becomes an empty cell, which is not 0."""
 
-    def __init__(self, writer: csv.Writer):
+    def __init__(self, writer: Writer):
         self._writer = writer
 
     def add(self, cells: Iterable[object]) -> None:

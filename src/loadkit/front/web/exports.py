@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadkit.front.live import Live
+from loadkit.live import Live
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from loadkit.front.live import Live, S, eta_s
 from loadkit.front.web.exports import Exports
 from loadkit.language import Language
+from loadkit.live import Live, eta_s
+from loadkit.live.run import S
 
 GUARD_LEVELS_GIB = {"warn": 8, "stop_new": 6, "abort": 4}
 

@@ -15,10 +15,10 @@ from flask import Blueprint, Flask, Response, jsonify, make_response, request, s
 
 from loadkit import assets
 from loadkit.errors import UsageError
-from loadkit.front.live import Live
 from loadkit.front.web.exports import EXPORTS, Exports
 from loadkit.front.web.state import state
 from loadkit.language import Language, language_of_browser, table
+from loadkit.live import Live
 
 Check = Callable[[Mapping[str, str]], UsageError | None]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loadkit.front.markers import Marker, Watch
-from loadkit.front.rows import StageRow, Tally
-from loadkit.front.series import Series
+from loadkit.live.markers import Marker, Watch
+from loadkit.live.rows import StageRow, Tally
+from loadkit.live.series import Series
 from loadkit.metrics import tpot_ns, ttft_ns
 from loadkit.plan import Stage
 from loadkit.record import AnswerVerdict, Heartbeat, Phase, Record, Slot

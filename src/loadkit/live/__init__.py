@@ -1,0 +1,5 @@
+"""What is known of a run while it goes on, in bounded memory, for the web tab and the progress line. Knows nothing of Locust."""
+
+from loadkit.live.run import Live, eta_s
+
+__all__ = ["Live", "eta_s"]
