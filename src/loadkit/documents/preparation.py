@@ -15,7 +15,8 @@ from loadkit.documents.document import Form, fit
 from loadkit.documents.inputs import Inputs, SavedDocument
 from loadkit.errors import UsageError
 from loadkit.request import Target
-from loadkit.scenario import Drawing, Scenario, find
+from loadkit.scenario import Drawing, Scenario, load
+from loadkit.scenario.file import locate
 from loadkit.scenario.schema import Archive
 from loadkit.server import Server
 from loadkit.tokens import ServerTokenizer, Tokenizer, bundled_estimate
@@ -80,9 +81,10 @@ async def prepare(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """What `archive_cases` gives: the cases in order, and sentences about what was left out."""
+    """What `archive_cases` gives: the cases in order, the scenario's file, and sentences about what was left out."""
 
     cases: tuple[Case, ...]
+    file: str
     notes: tuple[str, ...] = field(default=())
 
 
@@ -112,7 +114,8 @@ async def archive_cases(
             where=str(target.get("base_url")),
             remedy="serve with a chat template that takes its arguments from chat_template_kwargs (see --preflight-only)",
         )
-    loaded = find(scenario, None if scenarios is None else Path(scenarios))
+    file = locate(scenario, None if scenarios is None else Path(scenarios))
+    loaded = load(file)
     drawn = Drawing(**(drawing or {}))
     server_target = Target(**{**target, "api_key": os.environ.get("OPENAI_API_KEY")})
     place = Path(folder)
@@ -123,7 +126,8 @@ async def archive_cases(
             tokenizer = ServerTokenizer(server) if server.speaks.tokenize else bundled_estimate()
             made = await prepare(loaded, drawn, tokenizer, target=server_target, folder=place, rungs_k=rungs_k)
     _check_limits(made, drawn.budget(loaded), server_target.max_model_len)
-    return Preparation(cases=cases(made, place, loaded, drawn, Cache(**(cache or {}))), notes=made.notes)
+    asked = cases(made, place, loaded, drawn, Cache(**(cache or {})))
+    return Preparation(cases=asked, file=str(file), notes=made.notes)
 
 
 def _replayed(source: Path, folder: Path, scenario: Scenario, rungs_k: Sequence[float]) -> Inputs:
