@@ -12,7 +12,7 @@ from typing import Any
 
 import locust
 
-from loadkit.front import arguments, csv_files
+from loadkit.front import arguments, csv_files, web
 from loadkit.front.bridge import Reply
 from loadkit.front.job import Job
 from loadkit.front.options import Options
@@ -42,5 +42,7 @@ def _add_options(parser: Any, **_: Any) -> None:
 @locust.events.init.add_listener  # type: ignore[untyped-decorator]
 def _attach(environment: Any, **_: Any) -> None:
     session = attach(environment)
+    if environment.web_ui is not None and session.lead is not None:
+        web.install(environment, session.live, check=session.lead.checked)
     if environment.parsed_locustfiles is not None:  # Locust's command line, whose process is ours to end
         session.handle_signals()

@@ -24,6 +24,7 @@ from loadkit.front.workplace import Workplace
 from loadkit.live import Live
 
 if TYPE_CHECKING:
+    from loadkit.front.progress import Progress
     from loadkit.front.shapes import PlanShape
 
 HALT_S = 3.0
@@ -40,6 +41,7 @@ class Session:
         self.worker: Worker | None = None
         self._names = itertools.count(1)
         self._settled: set[str] = set()
+        self._progress: Progress | None = None
         self._clock = SystemClock()
         with said_and_left():
             options = options_of(environment)
@@ -112,11 +114,21 @@ class Session:
         if users is None or run is None:
             return None
         self._settled.clear()
+        self._show_progress()
         if isinstance(self.environment.runner, MasterRunner):
             workers = max(1, self.environment.runner.worker_count)
             setattr(self.environment.parsed_options, FACTS, {**self.lead.facts(run), "workers": workers})
             gevent.spawn(self._watch_workers, run)
         return users
+
+    def _show_progress(self) -> None:
+        """Headless, and not with `--only-summary`; rich is imported only here."""
+        parsed = self.environment.parsed_options
+        if getattr(parsed, "headless", False) and not getattr(parsed, "only_summary", False):
+            from loadkit.front.progress import Progress
+
+            self._progress = Progress(self.live)
+            self._progress.start()
 
     # ---- messages
 
@@ -162,6 +174,8 @@ class Session:
                 gevent.sleep(0.02)
 
     def _test_stop(self, environment: Any, **_: Any) -> None:  # noqa: ARG002 - Locust's signature
+        if self._progress is not None:
+            self._progress.stop()
         if self.worker is not None:
             self.worker.finish()
         elif self.lead is not None:

@@ -1,4 +1,4 @@
-"""What is known of a run while it goes on, in bounded memory, for the web tab and the progress line. Knows nothing of Locust."""
+"""What is known of a run while it goes on, in bounded memory, for web tab and progress line. Knows nothing of Locust."""
 
 from loadkit.live.run import Live, eta_s
 

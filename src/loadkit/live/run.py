@@ -82,6 +82,8 @@ class Live:
         self.levels = {}
         self._recent: deque[tuple[int, int | None, float | None, int | None]] = deque(maxlen=512)
         self._tokens = TokenRate()
+        self._engines: dict[str, int] = {}
+        self._starts_told = False
         self._gauges: dict[str, float] = {}
         self._prefix: deque[tuple[float, float]] = deque(maxlen=60)
         self.series.clear()
@@ -105,6 +107,7 @@ class Live:
         self.progress.ways = 0
 
     def started(self, slot: Slot, at_ns: int) -> None:  # noqa: ARG002
+        self._starts_told = True
         self.progress.in_flight += 1
 
     def ended(self, record: Record, verdicts: Iterable[AnswerVerdict] = ()) -> None:
@@ -122,6 +125,7 @@ class Live:
 
     def heartbeat(self, beat: Heartbeat) -> None:
         self._tokens.counted(beat)
+        self._engines[beat.worker] = beat.in_flight
 
     def sample(self, sample: Mapping[str, Any]) -> None:
         """A sample of the sidecar as JSON (`record.Sample`)."""
@@ -151,12 +155,17 @@ class Live:
             "ttft_p95_ms": _ms(nearest_rank(ttft, 0.95) if len(ttft) >= minimum_count(0.95) else ttft[-1]) if ttft else None,
             "tpot_p50_ms": _ms(nearest_rank(tpot, 0.5)) if tpot else None,
             "output_per_s": self._tokens.rate(at_ns),
-            "in_flight": float(self.progress.in_flight),
+            "in_flight": float(self.in_flight),
             "asked": float(self.progress.ways) if self.progress.ways else None,
             "kv_percent": _scaled(self._gauges.get("kv_usage"), 100),
             "hit_percent": self._hit_percent(),
             "memory_gib": self.memory_gib,
         })  # fmt: skip
+
+    @property
+    def in_flight(self) -> int:
+        """Counted one by one where starts are told, else as the engines' last heartbeats say."""
+        return self.progress.in_flight if self._starts_told else sum(self._engines.values())
 
     @property
     def memory_gib(self) -> float | None:

@@ -7,7 +7,7 @@ under `<base path>/loadkit/`, behind Locust's login where that is on.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import gevent
@@ -20,7 +20,7 @@ from loadkit.front.web.state import state
 from loadkit.language import Language, language_of_browser, table
 from loadkit.live import Live
 
-Check = Callable[[Mapping[str, str]], UsageError | None]
+Check = Callable[[dict[str, str]], UsageError | None]
 
 TICK_S = 1.0
 ASSETS = {
