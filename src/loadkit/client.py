@@ -37,6 +37,9 @@ NO_KEY = "none"
 """What `AsyncOpenAI` gets where there is no key; it insists on one, and servers without keys ignore it."""
 
 
+HEADER_SAFE = "!#$&'*+^`|~/:;=@,()[]{}<>? "
+
+
 class Journal(Protocol):
     """Where the beginning and the end of each request are written down."""
 
@@ -160,8 +163,8 @@ class Client:
         wire = httpx2.Request(
             "POST",
             self._url(request.path),
-            content=body,
-            headers=self._request_headers(request),
+            stream=httpx2.ByteStream(body),
+            headers=self._request_headers(request, len(body)),
             extensions={RECEIVER: reception, "timeout": {"connect": request.timeouts.connect_s}},
         )
         if not self._route.measuring:
@@ -185,16 +188,17 @@ class Client:
             url = self._urls[path] = httpx2.URL(self.target.base_url + path)
         return url
 
-    def _request_headers(self, request: Request) -> list[tuple[str, str]]:
+    def _request_headers(self, request: Request, length: int) -> list[tuple[bytes, bytes]]:
         """`X-Request-Id` is the request's id, percent-encoded where a header can't carry it."""
-        accept = "text/event-stream" if request.stream else "application/json"
-        headers = {
-            **self._headers,
-            "Accept": accept,
-            "X-Request-Id": urllib.parse.quote(request.id, safe="!#$&'*+^`|~/:;=@,()[]{}<>? "),
+        identity = urllib.parse.quote(request.id, safe=HEADER_SAFE)
+        own = {
+            b"accept": b"text/event-stream" if request.stream else b"application/json",
+            b"content-length": b"%d" % length,
+            b"x-request-id": identity.encode(),
         }
-        headers.update(request.headers)
-        return list(headers.items())
+        for name, value in request.headers.items():
+            own[name.lower().encode()] = value.encode()
+        return list({**self._headers, **own}.items())
 
     def _record(self, start: Start, reception: Reception, outcome: Outcome, failure: Failure | None) -> Record:
         decoder = reception.decoder
@@ -230,12 +234,17 @@ class Client:
         )
 
 
-def _standing_headers(target: Target) -> dict[str, str]:
+def _standing_headers(target: Target) -> dict[bytes, bytes]:
     """Headers of every request: those that `AsyncOpenAI` sends and servers look at. No compression: it would hide arrivals."""
-    headers = {"User-Agent": "loadkit", "Content-Type": "application/json", "Accept-Encoding": "identity"}
+    headers = {
+        "host": httpx2.URL(target.base_url).netloc.decode(),
+        "user-agent": "loadkit",
+        "content-type": "application/json",
+        "accept-encoding": "identity",
+    }
     if target.api_key:
-        headers["Authorization"] = f"Bearer {target.api_key}"
-    for name, variable in (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")):
+        headers["authorization"] = f"Bearer {target.api_key}"
+    for name, variable in (("openai-organization", "OPENAI_ORG_ID"), ("openai-project", "OPENAI_PROJECT_ID")):
         if os.environ.get(variable):
             headers[name] = os.environ[variable]
-    return headers
+    return {name.encode(): value.encode() for name, value in headers.items()}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import zlib
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import orjson
@@ -43,6 +44,13 @@ class Reception:
     a token the next within the same limit (a preempted request is prefilled again) even where comments keep coming.
     """
 
+    __slots__ = (
+        "_abort", "_at", "_closed", "_encoded", "_end", "_headers", "_inflate", "_kinds", "_life_ns", "_limits",
+        "_loop", "_merged", "_now", "_phase_ns", "_plain", "_plain_bytes", "_read", "_shortest_s", "_since_token_ns",
+        "_timer", "_tokens", "_written_ns", "connected_ns", "decoder", "done", "error", "finished", "over", "phase",
+        "problem", "reason", "sent_ns", "status", "streamed", "trusted",
+    )  # fmt: skip
+
     def __init__(
         self, *, loop: asyncio.AbstractEventLoop, now: Callable[[], int], timeouts: Timeouts, stream: bool, keep_text: bool
     ):
@@ -66,11 +74,11 @@ class Reception:
         self._loop = loop
         self._now = now
         self._limits = timeouts
-        self._at = array("q")
+        self._at = array("q")  # one entry for each read that brought tokens, and so is the next
         self._read = array("q")
+        self._merged: list[tuple[int, int, int]] = []  # reads with several: position, how many, when none had come
         self._kinds: list[str] = []
         self._tokens: array[int] | None = array("q")
-        self._coalesced = array("q")
         self._plain: list[bytes] | None = None
         self._plain_bytes = 0
         self._inflate: Any = None
@@ -121,12 +129,19 @@ class Reception:
         if self._encoded:
             data = self._decoded(data)
         if self._plain is not None:
-            self._plain_bytes += len(data)
-            if self._plain_bytes <= MAX_PLAIN_BYTES:
-                self._plain.append(data)
+            self._keep_plain(data)
             return
         events = self.decoder.feed(data)
-        if events:
+        if len(events) == 1 and type(events[0]) is Token:  # what nearly all reads bring
+            kind, tokens = events[0]
+            self._kinds.append(kind)
+            if self._tokens is not None:
+                self._count_tokens(tokens)
+            self._at.append(at_ns)
+            self._read.append(read_ns)
+            self._since_token_ns = read_ns
+            self.phase = ErrorPhase.STREAM
+        elif events:
             self._take(events, at_ns, read_ns, since_ns)
 
     def ended(self, at_ns: int, read_ns: int, *, trusted: bool) -> None:
@@ -171,14 +186,33 @@ class Reception:
 
     def events(self) -> Events:
         """The columns of the record; read times where the kernel's can't be trusted."""
-        at = self._at if self.trusted else self._read
+        stamps = self._at if self.trusted else self._read
+        late = [read - at for read, at in zip(self._read, self._at, strict=True)] if self.trusted else []
         return Events(
-            at_ns=tuple(at),
-            late_ns=tuple(read - stamp for read, stamp in zip(self._read, self._at, strict=True)) if self.trusted else (),
+            at_ns=self._spread(stamps),
+            late_ns=self._spread(late) if late else (),
             kinds="".join(self._kinds),
             tokens=None if self._tokens is None or not self._at else tuple(self._tokens),
-            coalesced=tuple(zip(self._coalesced[::2], self._coalesced[1::2], strict=True)),
+            coalesced=tuple(self._coalesced()),
         )
+
+    def _spread(self, reads: Sequence[int]) -> tuple[int, ...]:
+        """A value per read as one per event."""
+        if not self._merged:
+            return tuple(reads)
+        counts = [1] * len(reads)
+        for position, count, _ in self._merged:
+            counts[position] = count
+        return tuple(chain.from_iterable(map(repeat, reads, counts)))
+
+    def _coalesced(self) -> Iterator[tuple[int, int]]:
+        """All events of a read but the last: their stamp is the last one's. The index, and when none of the read had come."""
+        more = 0  # events so far beyond one per read
+        for position, count, since_ns in self._merged:
+            first = position + more
+            more += count - 1
+            for index in range(first, first + count - 1):
+                yield index, since_ns
 
     def said(self) -> str:
         """What the body of an HTTP error says."""
@@ -198,25 +232,35 @@ class Reception:
     # --- private
 
     def _take(self, events: list[Event], at_ns: int, read_ns: int, since_ns: int) -> None:
-        previous = -1
+        count = 0
         for event in events:
             if type(event) is Token:
-                if previous >= 0:
-                    self._coalesced.append(previous)
-                    self._coalesced.append(since_ns)
-                previous = len(self._at)
-                self._at.append(at_ns)
-                self._read.append(read_ns)
-                self._kinds.append(event.kind)
-                if event.tokens is None:
-                    self._tokens = None
-                elif self._tokens is not None:
-                    self._tokens.append(event.tokens)
+                count += 1
+                kind, tokens = event
+                self._kinds.append(kind)
+                if self._tokens is not None:
+                    self._count_tokens(tokens)
             else:
                 self._other(event, at_ns, read_ns)
-        if previous >= 0:
+        if count:
+            if count > 1:
+                self._merged.append((len(self._at), count, since_ns))
+            self._at.append(at_ns)
+            self._read.append(read_ns)
             self._since_token_ns = read_ns
             self.phase = ErrorPhase.STREAM
+
+    def _count_tokens(self, tokens: int | None) -> None:
+        """One event without a count makes all of them unknown: what its neighbours rose by is not theirs alone."""
+        if tokens is None:
+            self._tokens = None
+        elif self._tokens is not None:
+            self._tokens.append(tokens)
+
+    def _keep_plain(self, data: bytes) -> None:
+        self._plain_bytes += len(data)
+        if self._plain is not None and self._plain_bytes <= MAX_PLAIN_BYTES:
+            self._plain.append(data)
 
     def _other(self, event: Event, at_ns: int, read_ns: int) -> None:
         if type(event) is Finished:

@@ -20,6 +20,8 @@ import orjson
 from loadkit.record import ToolCall, Usage
 from loadkit.sse import MAX_EVENT_BYTES, Frames
 
+loads = orjson.loads
+
 PIECES_KEPT = 512  # text pieces are joined in blocks, or each would cost 60 bytes until the end of a long answer
 
 
@@ -52,6 +54,8 @@ class Problem(NamedTuple):
 
 Event = Token | Finished | Done | Problem
 DONE = Done()
+TEXTS = {"content": "a", "refusal": "a", "reasoning": "r", "reasoning_content": "r"}
+UNCOUNTED = {kind: Token(kind, None) for kind in "rat"}
 
 
 class Decoder:
@@ -61,6 +65,11 @@ class Decoder:
     `server_metrics`, and `answer()`, `reasoning()`, `tool_calls()`, `answer_sha256()`. Of several choices (n > 1) the text
     of the first is kept; all count as events, with unknown tokens.
     """
+
+    __slots__ = (
+        "_answer", "_calls", "_counted", "_frames", "_keep_text", "_reasoning", "_several", "_usage", "finish_reason",
+        "response_id", "server_metrics", "system_fingerprint",
+    )  # fmt: skip
 
     def __init__(self, *, keep_text: bool = True, max_event_bytes: int = MAX_EVENT_BYTES):
         self.finish_reason: str | None = None
@@ -79,28 +88,32 @@ class Decoder:
     def feed(self, data: bytes) -> list[Event]:
         """Decode what a read brought; an event is yielded with the read that completes it."""
         events: list[Event] = []
-        if self._frames.oversized:
+        frames = self._frames
+        if frames.oversized:
             return events
-        for payload in self._frames.feed(data):
-            if payload[:1] == b"{":
-                self._chunk(payload, events)
+        for payload in frames.feed(data):
+            try:
+                chunk = loads(payload)
+            except orjson.JSONDecodeError:
+                self._odd(payload, events)
             else:
-                self._special(payload, events)
-        if self._frames.oversized:
-            events.append(Problem("oversized_event", f"an event of more than {self._frames.max_event_bytes} bytes"))
+                if not self._plain_text(chunk, events):
+                    self._chunk(chunk, payload, events)
+        if frames.oversized:
+            events.append(Problem("oversized_event", f"an event of more than {frames.max_event_bytes} bytes"))
         return events
 
     def close(self) -> list[Event]:
         """The body ended properly: a last event whose blank line is missing still counts."""
         events: list[Event] = []
         for payload in self._frames.close():
-            self._special(payload, events)
+            self._odd(payload, events)
         return events
 
     def whole(self, body: bytes) -> list[Event]:
         """Decode an answer that came in one piece; it has no `Token` events, because its tokens have no times."""
         events: list[Event] = []
-        self._chunk(body, events)
+        self._odd(body, events)
         return [event for event in events if type(event) is not Token]
 
     @property
@@ -120,18 +133,34 @@ class Decoder:
     def tool_calls(self) -> tuple[ToolCall, ...]:
         return tuple(self._calls[index].fact(index) for index in sorted(self._calls))
 
-    def _special(self, payload: bytes, events: list[Event]) -> None:
+    def _odd(self, payload: bytes, events: list[Event]) -> None:
+        """``[DONE]``, and what may yet be JSON."""
         text = payload.strip()
         if text == b"[DONE]":
             events.append(DONE)
         elif text:
-            self._chunk(text, events)
+            self._chunk(_lenient(text), text, events)
 
-    def _chunk(self, payload: bytes, events: list[Event]) -> None:
+    def _plain_text(self, chunk: Any, events: list[Event]) -> bool:
+        """The chunk that nearly all are, one choice with one piece of text, as `_chunk` would take it; false for others."""
         try:
-            chunk = orjson.loads(payload)
-        except orjson.JSONDecodeError:
-            chunk = _lenient(payload)
+            (choice,) = chunk["choices"]
+            delta = choice["delta"]
+            if len(delta) != 1 or choice.get("index") or choice.get("finish_reason") is not None:
+                return False
+            ((name, piece),) = delta.items()
+            kind = TEXTS.get(name)
+            usage = chunk.get("usage")
+            if kind is None or type(piece) is not str or not piece or "error" in chunk or self.response_id is None:
+                return False
+            rise = None if usage is None else self._rise(usage, visible=True)
+        except (KeyError, ValueError, TypeError, AttributeError):
+            return False
+        (self._answer if kind == "a" else self._reasoning).add(piece)
+        events.append(UNCOUNTED[kind] if rise is None else Token(kind, rise))
+        return True
+
+    def _chunk(self, chunk: Any, payload: bytes, events: list[Event]) -> None:
         if type(chunk) is not dict:
             events.append(Problem("malformed", f"not a JSON object: {_shortened(payload)}"))
             return
@@ -140,18 +169,18 @@ class Decoder:
             return
         if self.response_id is None:
             self.response_id = _text_or_none(chunk.get("id"))
+        usage = chunk.get("usage")
         try:
             kind, reason = self._choices(chunk.get("choices"))
-            usage = chunk.get("usage")
             rise = None if usage is None else self._rise(usage, visible=bool(kind))
         except (TypeError, AttributeError, ValueError, OverflowError):
             events.append(Problem("malformed", f"not the shape of a chunk: {_shortened(payload)}"))
             return
         if kind:
-            events.append(Token(kind, rise))
+            events.append(UNCOUNTED[kind] if rise is None else Token(kind, rise))
         if reason is not None:
             events.append(Problem("finish_error", "finish_reason is error") if reason == "error" else Finished(reason))
-        if reason is not None or usage is not None:
+        if reason is not None or not kind:
             self._extras(chunk)
 
     def _extras(self, chunk: dict[str, Any]) -> None:
@@ -165,14 +194,12 @@ class Decoder:
         """The strongest kind of token in a chunk (answer, tool, reasoning) and its finish_reason."""
         kind, reason = "", None
         for choice in choices or ():
-            index = choice.get("index") or 0
-            delta = choice.get("delta")
-            if delta is None:
-                delta = choice.get("message")
-            if delta is None:  # /v1/completions: the text stands in the choice itself
-                delta = {"content": choice.get("text")}
+            index = choice.get("index")
             if index:
                 self._several = True
+            delta = choice.get("delta")
+            if delta is None:
+                delta = _undelivered(choice)
             found = self._delta(delta, first=not index)
             kind = max(kind, found, key="rta".find) if kind and found else kind or found
             finish = choice.get("finish_reason")
@@ -239,32 +266,39 @@ class Decoder:
 class _Text:
     """Text that grows by pieces; with `keep=False` only its hash grows."""
 
+    __slots__ = ("_blocks", "_hash", "_pieces")
+
     def __init__(self, *, keep: bool):
         self._pieces: list[str] = []
         self._blocks: list[str] = []
         self._hash = None if keep else hashlib.sha256()
-        self._any = False
 
     def add(self, piece: str) -> None:
-        self._any = True
-        if self._hash is not None:
-            self._hash.update(piece.encode("utf-8", "replace"))
-            return
-        self._pieces.append(piece)
-        if len(self._pieces) >= PIECES_KEPT:
-            self._blocks.append("".join(self._pieces))
-            self._pieces.clear()
+        pieces = self._pieces
+        pieces.append(piece)
+        if len(pieces) >= PIECES_KEPT:
+            self._settle()
 
     def text(self) -> str | None:
         """`None` where there was none, or where it was not kept. Lone surrogates become "?": JSON can't carry them."""
-        if not self._any or self._hash is not None:
-            return None
-        return "".join([*self._blocks, *self._pieces]).encode("utf-8", "replace").decode()
+        self._settle()
+        return "".join(self._blocks).encode("utf-8", "replace").decode() if self._blocks else None
 
     def sha256(self) -> str:
+        self._settle()
         if self._hash is not None:
             return self._hash.hexdigest()
         return hashlib.sha256((self.text() or "").encode()).hexdigest()
+
+    def _settle(self) -> None:
+        if not self._pieces:
+            return
+        block = "".join(self._pieces)
+        self._pieces.clear()
+        if self._hash is None:
+            self._blocks.append(block)
+        else:
+            self._hash.update(block.encode("utf-8", "replace"))
 
 
 class _Call:
@@ -311,6 +345,12 @@ def error_message(body: Any) -> str:
 def _count(fields: Any, name: str) -> int | None:
     value = fields.get(name) if isinstance(fields, dict) else None
     return value if type(value) is int and value >= 0 else None
+
+
+def _undelivered(choice: dict[str, Any]) -> dict[str, Any]:
+    """What stands for a delta: the message of an answer in one piece, or the bare text of /v1/completions."""
+    message = choice.get("message")
+    return {"content": choice.get("text")} if message is None else message
 
 
 def _plain(content: Any) -> str:

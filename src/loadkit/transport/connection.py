@@ -15,6 +15,8 @@ from loadkit.clock import Clock
 from loadkit.transport.receiver import Headers, Receiver
 from loadkit.transport.stamps import ANCILLARY_BYTES, TIMESPEC, Stamps
 
+_timespec = TIMESPEC.unpack
+
 READ_BYTES = 16 * 1024
 """Most of one read: what is decoded in one bite (about 70 events) before others get their turn."""
 
@@ -24,6 +26,12 @@ class Connection:
 
     `free` is called when an exchange ended and the connection can carry another one; `gone` when it is closed.
     """
+
+    __slots__ = (
+        "_announced", "_closed", "_complete", "_epoch", "_fd", "_feed", "_free", "_gone", "_got_headers", "_headers", "_loop", "_now",
+        "_parser", "_parts", "_receiver", "_recvmsg", "_reusable", "_since_ns", "_sock", "_stamped", "_stamps", "_trusted",
+        "_unsent", "_until_close", "_usual", "_write_error", "connected_ns", "idle_since_ns", "on_body",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -45,22 +53,25 @@ class Connection:
         self._stamps = stamps
         self._free = free
         self._gone = gone
-        self._parser: Any = httptools.HttpResponseParser(self)
         self._receiver: Receiver | None = None
         self._unsent: memoryview | None = None
         self._write_error: OSError | None = None
         self._parts: list[bytes] = []
+        self.on_body = self._parts.append  # called by the parser for each HTTP chunk
         self._headers: Headers = []
         self._stamped = stamps.enable(sock)
         self._trusted = self._stamped
         self._epoch = 0
         self._since_ns = 0
         self._got_headers = False
-        self._announce = False
+        self._announced = False
+        self._usual = False  # the headers are handed on and the end is not there: all that comes is body
         self._until_close = False
         self._complete = False
         self._reusable = False
         self._closed = False
+        self._parser: Any = httptools.HttpResponseParser(self)
+        self._feed: Any = self._parser.feed_data
         loop.add_reader(self._fd, self._readable)
 
     @property
@@ -70,14 +81,16 @@ class Connection:
     def exchange(self, head: bytes, body: bytes, receiver: Receiver) -> None:
         """Begin an exchange: write as much as the kernel takes, and go on as it takes more."""
         self._receiver = receiver
-        self._got_headers = self._announce = self._until_close = self._complete = False
+        self._got_headers = self._announced = self._usual = self._until_close = self._complete = self._reusable = False
         self._write_error = None
         self._trusted = self._stamped
         self._epoch = self._stamps.epoch
         connected, self.connected_ns = self.connected_ns, None
         self._since_ns = self._now()
-        receiver.sending(self._since_ns, connected_ns=connected, abort=partial(self._abort, receiver))
         self._write(head, body)
+        receiver.sending(self._since_ns, connected_ns=connected, abort=partial(self._abort, receiver))
+        if self._unsent is None and self._write_error is None:
+            receiver.written(self._now())
 
     def close(self) -> None:
         """Close at once; an exchange under way is dropped without a word to its receiver."""
@@ -88,7 +101,9 @@ class Connection:
         self._loop.remove_writer(self._fd)
         self._sock.close()
         self._receiver = None
-        self._parser = None  # the parser holds our methods: without this each connection is a cycle for the collector
+        self._parser = self._feed = (
+            None  # the parser holds our methods: without this each connection is a cycle for the collector
+        )
         self._gone(self)
 
     # --- writing
@@ -104,70 +119,78 @@ class Connection:
         if sent < len(head) + len(body):
             self._unsent = memoryview(b"".join((head, body)))[sent:]
             self._loop.add_writer(self._fd, self._writable)
-        elif self._receiver is not None:
-            self._receiver.written(self._now())
 
     def _writable(self) -> None:
         rest, self._unsent = self._unsent, None
         self._loop.remove_writer(self._fd)
         if rest is not None and self._receiver is not None:
             self._write(rest, b"")
+            if self._unsent is None and self._write_error is None:
+                self._receiver.written(self._now())
 
     # --- reading
 
     def _readable(self) -> None:
-        now = self._now
+        now, receive, feed = self._now, self._recvmsg, self._feed  # a method in a slot is called faster by a local name
         before = now()
         try:
-            data, ancillary, _, _ = self._recvmsg(READ_BYTES, ANCILLARY_BYTES)
+            data, ancillary, _, _ = receive(READ_BYTES, ANCILLARY_BYTES)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as problem:
             self._broken(self._lost(str(problem)), self._write_error or problem)
             return
-        read = now()
-        receiver = self._receiver
-        if receiver is None:
-            self.close()  # idle: the server closed it, or says what nobody asked
-            return
+        at = read = now()
         if ancillary:
-            seconds, nanoseconds = TIMESPEC.unpack(ancillary[0][2])
+            seconds, nanoseconds = _timespec(ancillary[0][2])
             at = seconds * 1_000_000_000 + nanoseconds - self._stamps.offset_ns
-            if at > read or at < self._since_ns:
+            if not self._since_ns <= at <= read:
                 at = self._implausible(at, read)
-        else:
-            at = read
-            self._trusted = self._trusted and not data
-        if not data:
-            self._end_of_file(at, read)
+        elif data:
+            self._trusted = False
+        receiver = self._receiver
+        if receiver is None or not data:
+            self._nothing(at, read)
             return
-        self._take(data, at, read, receiver)
-        if len(data) < READ_BYTES:  # the socket was drained: whatever comes next arrived after this read began
-            self._since_ns = before
-
-    def _take(self, data: bytes, at: int, read: int, receiver: Receiver) -> None:
         try:
-            self._parser.feed_data(data)
+            feed(data)
+            if self._usual and len(self._parts) == 1:
+                receiver.body(self._parts.pop(), at, read, self._since_ns)
+            else:
+                self._hand_on(at, read, receiver)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
-            if not self._complete:
-                self._broken(httpx2.RemoteProtocolError(f"not HTTP/1.1: {problem}"), problem)
-                return
-            self._reusable = False  # a whole answer, and something after it
-        try:
-            self._hand_on(at, read, receiver)
+            self._unparsable(problem, at, read, receiver)
         except Exception as bug:  # ours: whoever waits for the answer gets it, instead of a timeout
             self._fail(bug)
             raise
+        if len(data) < READ_BYTES:  # the socket was drained: whatever comes next arrived after this read began
+            self._since_ns = before
+
+    def _nothing(self, at: int, read: int) -> None:
+        """The server closed the connection, or says on an idle one what nobody asked."""
+        if self._receiver is None:
+            self.close()
+        elif self._until_close and self._got_headers:
+            self._reusable = False
+            self._end(at, read)
+        else:
+            self._broken(self._lost("the server closed the connection"), self._write_error)
+
+    def _unparsable(self, problem: Exception, at: int, read: int, receiver: Receiver) -> None:
+        if self._complete:  # a whole answer, and something after it
+            self._reusable = False
+            self._hand_on(at, read, receiver)
+        else:
+            self._broken(httpx2.RemoteProtocolError(f"not HTTP/1.1: {problem}"), problem)
 
     def _hand_on(self, at: int, read: int, receiver: Receiver) -> None:
-        if self._announce:
-            self._announce = False
+        if self._got_headers and not self._announced:
+            self._announced = self._usual = True
             headers, self._headers = self._headers, []
             receiver.headers(at, read, self._parser.get_status_code(), headers)
-        parts = self._parts
-        if parts:
-            content = parts[0] if len(parts) == 1 else b"".join(parts)
-            parts.clear()
+        if self._parts:
+            content = b"".join(self._parts)
+            self._parts.clear()
             receiver.body(content, at, read, self._since_ns)
         if self._complete and self._receiver is receiver:
             self._end(at, read)
@@ -177,13 +200,6 @@ class Connection:
         within = self._since_ns - 50_000 <= at <= read + 50_000
         self._trusted = self._trusted and within
         return min(max(at, self._since_ns), read)
-
-    def _end_of_file(self, at: int, read: int) -> None:
-        if self._until_close and self._got_headers:
-            self._reusable = False
-            self._end(at, read)
-            return
-        self._broken(self._lost("the server closed the connection"), self._write_error)
 
     def _lost(self, what: str) -> httpx2.TransportError:
         return httpx2.WriteError(what) if self._write_error else httpx2.ReadError(what)
@@ -231,15 +247,13 @@ class Connection:
         if status < 200 and status != 101:
             self._headers.clear()
             return
-        self._got_headers = self._announce = True
+        self._got_headers = True
         names = {name.lower(): value for name, value in self._headers}
         framed = b"content-length" in names or b"chunked" in names.get(b"transfer-encoding", b"").lower()
         self._until_close = not framed and status not in (204, 304)
 
-    def on_body(self, data: bytes) -> None:
-        self._parts.append(data)
-
     def on_message_complete(self) -> None:
         if self._got_headers:
             self._complete = True
+            self._usual = False
             self._reusable = self._parser.should_keep_alive()

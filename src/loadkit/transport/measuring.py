@@ -38,7 +38,8 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         """
         if request.url.scheme != "http":
             raise httpx2.UnsupportedProtocol(f"the measuring transport speaks plain http, not {request.url.scheme}")
-        body = await request.aread() if isinstance(request.stream, httpx2.AsyncByteStream) else request.read()
+        ready = isinstance(request.stream, httpx2.ByteStream)
+        body = b"".join(request.stream) if ready else await request.aread()  # type: ignore[arg-type]
         timeouts: dict[str, Any] = request.extensions.get("timeout", {})
         receiver: Receiver | None = request.extensions.get(RECEIVER)
         stream = None if receiver is not None else _Stream(timeouts.get("read"))

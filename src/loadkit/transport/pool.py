@@ -112,7 +112,7 @@ class Pool:
         oldest = self._clock.monotonic_ns() - self._expiry_ns
         for idle in [connection for connection in self._idle if connection.idle_since_ns < oldest]:
             idle.close()
-        self._idle = [connection for connection in self._idle if not connection.closed]
+        self._idle[:] = [connection for connection in self._idle if not connection.closed]
         if self._open:
             self._watch(loop)
 

@@ -87,7 +87,7 @@ def _proxy(scheme: str, host: str, environment: Mapping[str, str]) -> str | None
 
 
 def _spared(host: str, entry: str) -> bool:
-    """Whether an entry of NO_PROXY names the host: ``*``, a name with all below it, an address or a network (``10.0.0.0/8``)."""
+    """Whether an entry of NO_PROXY names the host: ``*``, a name with all below it, an address or a network (10.0.0.0/8)."""
     if entry == "*":
         return True
     try:
