@@ -12,10 +12,11 @@ import os
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 import httptools
 
+from loadkit.simulator.faults.table import Fault
 from loadkit.simulator.frames import KEEP_ALIVE
 from loadkit.simulator.truth import TruthLog, Witness
 
@@ -26,6 +27,27 @@ JSON_TYPE = "application/json"
 STREAM_TYPE = "text/event-stream; charset=utf-8"
 
 
+Part = Literal["token", "finish", "last", "role", "usage", "done", "error", "hidden"]
+"""What an event is: `token` shows something, `finish` ends without showing anything, `last` does both."""
+
+
+class Outlet(Protocol):
+    """Where the bytes of a response go: the exchange itself, or something that spoils them first."""
+
+    @property
+    def witness(self) -> Witness: ...
+
+    def begin_stream(self) -> None: ...
+
+    def event(self, payload: bytes, part: Part = "token") -> int:
+        """Write one event; the time just before it was handed over (ns), 0 if it was not."""
+        ...
+
+    def end_stream(self) -> None: ...
+
+    def answer(self, status: int, body: bytes, *, kind: str = JSON_TYPE, extra: str = "") -> None: ...
+
+
 class App(Protocol):
     """What answers requests."""
 
@@ -33,6 +55,10 @@ class App(Protocol):
     keep_alive_interval_s: float
 
     def handle(self, exchange: Exchange) -> None: ...
+
+    def requested(self, exchange: Exchange, size: int) -> None: ...
+
+    def accept_delay_s(self) -> float: ...
 
 
 class Exchange:
@@ -45,11 +71,23 @@ class Exchange:
         self.headers = headers
         self.body = body
         self.began_ns = time.monotonic_ns()
-        self.witness = Witness(path=path, received_ns=self.began_ns, request_id=headers.get("x-request-id"))
+        self._witness = Witness(path=path, received_ns=self.began_ns, request_id=headers.get("x-request-id"))
+        self.outlet: Outlet = self
+        self.fault: Fault | None = None
         self.gone: Callable[[], None] | None = None
         self.over = False
         self.last_ns = 0
+        self.size = 0
+        self.pump: asyncio.Task[None] | None = None
         self._silence: asyncio.TimerHandle | None = None
+
+    @property
+    def witness(self) -> Witness:
+        return self._witness
+
+    @staticmethod
+    def now() -> int:
+        return time.monotonic_ns()
 
     def begin_stream(self) -> None:
         self.witness.status = 200
@@ -58,7 +96,7 @@ class Exchange:
         if interval > 0:
             self._watch_silence(interval)
 
-    def event(self, payload: bytes) -> int:
+    def event(self, payload: bytes, part: Part = "token") -> int:  # noqa: ARG002  # for outlets that treat them differently
         """One SSE event as one HTTP chunk and one write."""
         return self.write(chunk(payload))
 
@@ -68,7 +106,7 @@ class Exchange:
 
     def answer(self, status: int, body: bytes, *, kind: str = JSON_TYPE, extra: str = "") -> None:
         """A whole response."""
-        self.witness.status = status
+        self.witness.status, self.size = status, len(body)
         at = self.write(head(status, kind, len(body), close=self.connection.closing, extra=extra) + body)
         self.witness.headers_ns = self.witness.done_ns = at
         self.finish()
@@ -81,23 +119,29 @@ class Exchange:
 
     def finish(self) -> None:
         """The response is complete: log the truth, let the connection go on."""
+        if self.end():
+            self.connection.next_request()
+
+    def end(self) -> bool:
+        """Nothing more is written; the truth is logged. False if that was so already."""
         if self.over:
-            return
+            return False
         self.over = True
         self._quiet()
         self.connection.app.truth.write(self.witness)
-        self.connection.next_request()
+        self.connection.app.requested(self, self.size)
+        return True
 
     def lost(self) -> None:
         """The client closed the connection before the response was complete."""
         if self.over:
             return
-        self.over = True
-        self._quiet()
         self.witness.aborted = True
         if self.gone is not None:
             self.gone()
-        self.connection.app.truth.write(self.witness)
+        if self.pump is not None:
+            self.pump.cancel()
+        self.end()
 
     def _watch_silence(self, interval_s: float) -> None:
         def look() -> None:
@@ -122,6 +166,7 @@ class Connection(asyncio.Protocol):
         self.app = app
         self.loop = loop
         self.closing = False
+        self.stale = False
         self._open_ones = open_ones
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
@@ -138,6 +183,10 @@ class Connection(asyncio.Protocol):
         self._file = transport.get_extra_info("socket").fileno()
         self._open_ones.add(self)
         self._rest()
+        delay_s = self.app.accept_delay_s()
+        if delay_s:
+            self._transport.pause_reading()
+            self.loop.call_later(delay_s, self._transport.resume_reading)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._open_ones.discard(self)
@@ -148,6 +197,9 @@ class Connection(asyncio.Protocol):
             self._exchange.lost()
 
     def data_received(self, data: bytes) -> None:
+        if self.stale:
+            self.close()
+            return
         if self._exchange is not None:  # pipelined: keep it until the response is out
             self._waiting.append(data)
             return

@@ -65,7 +65,7 @@ class Engine:
     def in_flight(self) -> int:
         return len(self.scheduler.running) + len(self.scheduler.waiting)
 
-    def admit(self, prompt_tokens: int, choices: int) -> None:
+    def admit(self, choices: int) -> None:
         """Check the queue limits before a request is submitted (both count running requests too, as vLLM's do).
 
         Raises:

@@ -16,6 +16,7 @@ from loadkit.simulator.blocks import block_hashes
 from loadkit.simulator.body import ChatBody, CompletionBody, Sampling, check_chat, check_completion, check_sampling, read_json
 from loadkit.simulator.connection import Exchange
 from loadkit.simulator.engine import Engine, Overflow
+from loadkit.simulator.faults.wishes import spoiled_thought, spoiled_wishes
 from loadkit.simulator.frames import ChatFrames, TextFrames
 from loadkit.simulator.mind import Mind, Question
 from loadkit.simulator.prompt import render_chat, template_kwargs
@@ -62,7 +63,9 @@ class Generation:
         frames = ChatFrames(
             self._id("chatcmpl", exchange, body), int(time.time()), self._settings.model, self._settings.fingerprint
         )
-        reply = Reply(frames, self._asked(body, prepared), exchange, prepared.tokens.tolist())
+        reply = Reply(
+            frames, spoiled_wishes(exchange.fault, self._asked(body, prepared)), exchange.outlet, prepared.tokens.tolist()
+        )
         await self._submit(exchange, reply, body, prepared, limits, question, arrived_ns=arrived_ns, asked_tokens=asked_tokens)
 
     async def completion(self, exchange: Exchange) -> None:
@@ -76,8 +79,8 @@ class Generation:
         frames = TextFrames(
             self._id("cmpl", exchange, body), int(time.time()), self._settings.model, self._settings.fingerprint
         )
-        asked = replace(self._asked(body, prepared), reasoning_details=False)
-        reply = Reply(frames, asked, exchange, prepared.tokens.tolist())
+        asked = spoiled_wishes(exchange.fault, replace(self._asked(body, prepared), reasoning_details=False))
+        reply = Reply(frames, asked, exchange.outlet, prepared.tokens.tolist())
         question = Question(messages=({"role": "user", "content": text},), seed=_seed(body), thinks=False)
         await self._submit(
             exchange, reply, body, prepared, limits, question, arrived_ns=arrived_ns, asked_tokens=body.max_tokens
@@ -165,16 +168,17 @@ class Generation:
         *, arrived_ns: int, asked_tokens: int | None,
     ) -> None:  # fmt: skip
         count = 1 if body.n is None else body.n
-        self._admit(len(prepared.tokens), count)
+        self._admit(count)
         exchange.witness.id = reply.frames.id
         if reply.asked.stream:
-            exchange.begin_stream()
+            reply.outlet.begin_stream()
         seed = zlib.crc32(prepared.tokens.tobytes()) ^ question.seed
         thoughts = await self._think(exchange, question, count)
-        sequences = []
+        sequences: list[Sequence] = []
         for index in range(count):
             filler = self._mind.filler(question, index)
-            script = write(thoughts[index], limits, self._vocabulary, filler)
+            thought = spoiled_thought(exchange.fault, thoughts[index], question.tools)
+            script = write(thought, limits, self._vocabulary, filler)
             choice = Choice(reply, index, script)
             choice.sequence = Sequence(
                 id=reply.frames.id, prompt=prepared.tokens, hashes=list(prepared.hashes), salt=body.cache_salt, script=script,
@@ -183,9 +187,16 @@ class Generation:
             )  # fmt: skip
             reply.choices.append(choice)
             sequences.append(choice.sequence)
-        exchange.gone = lambda: [self._engine.abort(sequence) for sequence in sequences]  # type: ignore[assignment,return-value]
+
+        def abort() -> None:
+            for sequence in sequences:
+                self._engine.abort(sequence)
+
+        exchange.gone = abort
         if exchange.over:
             return
+        if exchange.fault is not None and exchange.fault.name == "role-first" and reply.asked.stream:
+            reply.begin()
         if self._engine.dead:
             reply.fail(engine_dead().message)
             return
@@ -200,9 +211,9 @@ class Generation:
             return think()
         return await asyncio.get_running_loop().run_in_executor(None, think)
 
-    def _admit(self, prompt_tokens: int, count: int) -> None:
+    def _admit(self, count: int) -> None:
         try:
-            self._engine.admit(prompt_tokens, count)
+            self._engine.admit(count)
         except Overflow as full:
             self._rejected(full.reason)
             raise (busy() if full.reason == "max_num_queued_reqs" else backlog_full()) from None

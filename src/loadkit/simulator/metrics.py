@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Listed
 
 from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric, SummaryMetricFamily
@@ -22,6 +23,9 @@ from loadkit.simulator.scheduler import Scheduler, Share, Step
 from loadkit.simulator.sequence import Output, Sequence
 from loadkit.simulator.settings import Settings
 from loadkit.simulator.tallies import Histogram
+
+Labelled = Mapping[tuple[tuple[str, str], ...], float]
+Rows = Listed[tuple[dict[str, str], float]]
 
 FINISH_REASONS = ("stop", "length", "abort", "error", "repetition")
 REJECTIONS = ("max_num_queued_reqs", "max_num_queued_tokens")
@@ -182,15 +186,15 @@ class Metrics:
         usage = scheduler.pool.usage if scheduler else 0.0
         yield self._gauge("num_requests_running", "Number of requests in model execution batches.", {(): running})
         yield self._gauge("num_requests_waiting", "Number of requests waiting to be processed.", {(): waiting})
-        by_reason = {(("reason", "capacity"),): waiting, (("reason", "deferred"),): 0}
+        by_reason: Labelled = {(("reason", "capacity"),): waiting, (("reason", "deferred"),): 0}
         yield self._gauge("num_requests_waiting_by_reason", WAITING_BY_REASON, by_reason)
-        states = {
+        states: Labelled = {
             (("sleep_state", name),): value for name, value in (("awake", 1), ("weights_offloaded", 0), ("discard_all", 0))
         }
         yield self._gauge("engine_sleep_state", SLEEP_STATE, states)
         yield self._gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", {(): usage})
 
-    def _gauge(self, name: str, sentence: str, values: dict[tuple[tuple[str, str], ...], float]) -> Metric:
+    def _gauge(self, name: str, sentence: str, values: Labelled) -> Metric:
         extra = [key for key, _ in next(iter(values))]
         family = GaugeMetricFamily(f"vllm:{name}", sentence, labels=[*self._labels, *extra])
         for labels, value in values.items():
@@ -216,7 +220,7 @@ class Metrics:
             "admission_rejections", "Number of admission attempts rejected by a queue limit, by reason.", rows, engine=False
         )
 
-    def _counter(self, name: str, sentence: str, rows: list[tuple[dict[str, str], float]], *, engine: bool = True) -> Metric:
+    def _counter(self, name: str, sentence: str, rows: Rows, *, engine: bool = True) -> Metric:
         fixed = self._labels if engine else {"model_name": self._settings.model}
         family = CounterMetricFamily(f"vllm:{name}", sentence, labels=[*fixed, *rows[0][0]])
         for labels, value in rows:

@@ -108,11 +108,13 @@ class Mind:
 
 
 def split(messages: tuple[dict[str, Any], ...]) -> tuple[str, str]:
-    """The question (the end of the last user message), and all text that it may be about."""
+    """The question (the end of the last user message), and all text that stands before it."""
     said = [text_of(message.get("content")) for message in messages if message.get("role") in ("user", "system", "developer")]
-    users = [text_of(message.get("content")) for message in messages if message.get("role") == "user"]
-    last = users[-1] if users else (said[-1] if said else "")
-    return last[-QUESTION_CHARACTERS:] if len(last) <= QUESTION_CHARACTERS else _tail(last), "\n".join(said)
+    places = [place for place, message in enumerate(messages) if message.get("role") == "user"]
+    last = text_of(messages[places[-1]].get("content")) if places else (said[-1] if said else "")
+    question = last if len(last) <= QUESTION_CHARACTERS else _tail(last)
+    earlier = said[: said.index(last)] if last in said else said
+    return question, "\n".join([*earlier, last.removesuffix(question)])
 
 
 def answer(question: Question, asked: str, text: str, mood: str, draw: random.Random) -> str:
@@ -124,7 +126,7 @@ def answer(question: Question, asked: str, text: str, mood: str, draw: random.Ra
     code = find_code(asked)
     if code is not None:
         return code if mood != "wrong" else re.sub(r"def \w+", "def helper", code, count=1)
-    found = find_record(text, asked) or find_sum(text, asked) or find_fact(text, asked)
+    found = find_fact(text, asked) or find_record(text, asked) or find_sum(text, asked)
     chinese = is_chinese(asked)
     if found is None or found.value is None:
         return write_prose(asked, draw, chinese=chinese and mood != "wrong")

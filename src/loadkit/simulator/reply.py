@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from loadkit.simulator.connection import Outlet, Part
 from loadkit.simulator.frames import (
     DONE,
     EMPTY_DELTA,
@@ -26,24 +27,14 @@ from loadkit.simulator.frames import (
 )
 from loadkit.simulator.script import Call, Script
 from loadkit.simulator.sequence import Output, Sequence
-from loadkit.simulator.truth import Witness
 from loadkit.simulator.whole import whole_answer
 
-
-class Outlet(Protocol):
-    """Where the bytes go: the connection, with the faults that were asked for."""
-
-    witness: Witness
-
-    def begin_stream(self) -> None: ...
-
-    def event(self, payload: bytes) -> int:
-        """Write one event; the time just before it was handed over (ns)."""
-        ...
-
-    def end_stream(self) -> None: ...
-
-    def answer(self, status: int, body: bytes) -> None: ...
+PARTS: dict[tuple[bool, bool], Part] = {
+    (True, False): "token",
+    (True, True): "last",
+    (False, True): "finish",
+    (False, False): "hidden",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +104,7 @@ class Reply:
         usage = running_usage(self.counts(0, 0)) if self.asked.running_usage else None
         ids = self.prompt if self.asked.token_ids else None
         for index in range(len(self.choices)):
-            at = self.outlet.event(self.frames.role(index, usage, ids, self.asked.prompt_text))
+            at = self.outlet.event(self.frames.role(index, usage, ids, self.asked.prompt_text), "role")
             if self.outlet.witness.role_ns is None:
                 self.outlet.witness.role_ns = at
 
@@ -135,8 +126,8 @@ class Reply:
             self.outlet.answer(200, whole_answer(self, totals))
             return
         if self.asked.usage:
-            self.outlet.event(self.frames.usage(final_usage(totals, chat=self.frames.chat), self.metrics()))
-        witness.done_ns = self.outlet.event(DONE)
+            self.outlet.event(self.frames.usage(final_usage(totals, chat=self.frames.chat), self.metrics()), "usage")
+        witness.done_ns = self.outlet.event(DONE, "done")
         self.outlet.end_stream()
 
     def metrics(self) -> dict[str, Any] | None:
@@ -154,8 +145,8 @@ class Reply:
         if not self.asked.stream:
             self.outlet.answer(500, payload.removeprefix(b"data: ").strip())
             return
-        self.outlet.event(payload)
-        self.outlet.witness.done_ns = self.outlet.event(DONE)
+        self.outlet.event(payload, "error")
+        self.outlet.witness.done_ns = self.outlet.event(DONE, "done")
         self.outlet.end_stream()
 
 
@@ -196,11 +187,12 @@ class Choice:
         if frame is not None:
             if not reply.begun:
                 reply.begin()
-            at = reply.outlet.event(frame.payload)
+            seen = frame.kind != "."
+            at = reply.outlet.event(frame.payload, PARTS[seen, frame.final])
             witness = reply.outlet.witness
-            if frame.kind != ".":
+            if seen and at:
                 witness.event(at, frame.due_ns, frame.tokens, frame.kind)
-            if frame.final:
+            if frame.final and at:
                 witness.finish_ns = at
             self.frame = None
         elif reply.asked.stream and not reply.begun and reply.frames.chat:

@@ -25,11 +25,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thought:
-    """What the model wants to say: thinking, then an answer or calls."""
+    """What the model wants to say: thinking (`unending`: it never closes it), then an answer or calls."""
 
     thinking: str | None = None
     answer: str = ""
     calls: tuple[Call, ...] = ()
+    unending: bool = False
 
 
 @dataclass(slots=True)
@@ -117,7 +118,8 @@ def write(thought: Thought, limits: Limits, vocabulary: Vocabulary, filler: Call
         script.add("r", thought.thinking, vocabulary)
         if limits.thinking_budget is not None:
             script = _first(script, limits.thinking_budget)
-        script.control(vocabulary.think_end)
+        if not thought.unending:
+            script.control(vocabulary.think_end)
     if thought.answer:
         script.add("a", thought.answer, vocabulary)
     for call in thought.calls:

@@ -13,16 +13,19 @@ import orjson
 from loadkit.simulator.body import DetokenizeBody, TokenizeChatBody, TokenizePromptBody, checked, read_json
 from loadkit.simulator.connection import Connection, Exchange
 from loadkit.simulator.engine import Engine
+from loadkit.simulator.faults.choice import Faults
+from loadkit.simulator.faults.outlet import FaultyOutlet
 from loadkit.simulator.generation import Generation
 from loadkit.simulator.metrics import Metrics, cache_config
 from loadkit.simulator.mind import Mind
 from loadkit.simulator.prompt import render_chat
-from loadkit.simulator.refusal import Refusal, invalid, unknown_model
+from loadkit.simulator.refusal import ENGINE_DEAD, Refusal, invalid, unknown_model
 from loadkit.simulator.settings import VERSION, Settings
 from loadkit.simulator.truth import TruthLog
 from loadkit.simulator.vocabulary import Vocabulary
 
 Route = Callable[[Exchange], Awaitable[None] | None]
+UNCOUNTED = ("/metrics", "/health", "/ping", "/version", "/load", "/server_info")
 METRICS_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
@@ -38,6 +41,7 @@ class Server:
         self.metrics = Metrics(settings)
         self.engine = Engine(settings, self._vocabulary, self.metrics, self._loop)
         self.metrics.scheduler = self.engine.scheduler
+        self._faults = Faults(settings.faults, header=settings.header_faults)
         mind = Mind(settings.manners)
         generation = Generation(settings, self._vocabulary, self.engine, mind, self.metrics.rejected)
         self._routes = self._table(generation)
@@ -62,32 +66,57 @@ class Server:
         self.engine.close()
         self.truth.close()
 
+    def accept_delay_s(self) -> float:
+        """How long a new connection is left unread (the fault slow-accept)."""
+        fault = self._faults.for_connection()
+        return fault.number("s") if fault else 0.0
+
     def handle(self, exchange: Exchange) -> None:
         """Answer a request; what a route refuses becomes vLLM's error body."""
-        path = exchange.path.split("?")[0]
-        root = self.settings.root_path
-        if root and path.startswith(root):
-            path = path[len(root) :]
+        path = exchange.path.split("?")[0].removeprefix(self.settings.root_path)
         try:
-            route = self._route(exchange, path)
-            work = route(exchange)
+            exchange.fault = self._faults.for_request(path, exchange.headers)
+            if exchange.fault is not None:
+                faulty = FaultyOutlet(exchange, exchange.fault, self.die)
+                exchange.outlet = faulty
+                if faulty.refuse():
+                    return
+            work = self._route(exchange, path)(exchange)
         except Refusal as refusal:
-            exchange.answer(refusal.status, refusal.body())
+            exchange.outlet.answer(refusal.status, refusal.body())
             work = None
         if work is not None:
             task = self._loop.create_task(self._finish(exchange, work))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        seconds = (time.monotonic_ns() - exchange.began_ns) / 1e9
-        if path not in ("/metrics", "/health", "/ping", "/version", "/load"):
+
+    def requested(self, exchange: Exchange, size: int) -> None:
+        """A response is over: the HTTP figures of /metrics, which leave out the same paths as vLLM's."""
+        path = exchange.path.split("?")[0].removeprefix(self.settings.root_path)
+        if path not in UNCOUNTED:
             handler = path if path in self._routes else "none"
-            self.metrics.requested(exchange.method, handler, exchange.witness.status or 200, seconds, (len(exchange.body), 0))
+            seconds = (time.monotonic_ns() - exchange.began_ns) / 1e9
+            self.metrics.requested(
+                exchange.method, handler, exchange.witness.status or 200, seconds, (len(exchange.body), size)
+            )
+
+    def die(self, refused_after_s: float) -> None:
+        """The engine core is gone: streams fail, /health says so, and after a while nobody listens any more."""
+        self.engine.kill(ENGINE_DEAD)
+
+        def leave() -> None:
+            if self._listener is not None:
+                self._listener.close()
+            for connection in list(self._connections):
+                connection.abort()
+
+        self._loop.call_later(refused_after_s, leave)
 
     async def _finish(self, exchange: Exchange, work: Awaitable[None]) -> None:
         try:
             await work
         except Refusal as refusal:
-            exchange.answer(refusal.status, refusal.body())
+            exchange.outlet.answer(refusal.status, refusal.body())
 
     def _route(self, exchange: Exchange, path: str) -> Route:
         key = self.settings.api_key
@@ -134,7 +163,7 @@ class Server:
             "id": self.settings.model, "object": "model", "created": now, "owned_by": "vllm", "root": self.settings.model,
             "parent": None, "max_model_len": self.settings.max_model_len, "permission": [permission],
         }  # fmt: skip
-        exchange.answer(200, orjson.dumps({"object": "list", "data": [card]}))
+        exchange.outlet.answer(200, orjson.dumps({"object": "list", "data": [card]}))
 
     async def _tokenize(self, exchange: Exchange) -> None:
         data = read_json(exchange.body)
@@ -144,8 +173,7 @@ class Server:
                 for name in ("prompt", "messages")
             ]
             raise invalid(missing)
-        kind = TokenizePromptBody if "prompt" in data else TokenizeChatBody
-        body = checked(data, kind)
+        body = checked(data, TokenizePromptBody) if "prompt" in data else checked(data, TokenizeChatBody)
         if body.model is not None and body.model != self.settings.model:
             raise unknown_model(body.model, self.settings.model)
 
@@ -156,20 +184,20 @@ class Server:
             facts = {"count": len(tokens), "max_model_len": self.settings.max_model_len, "tokens": tokens, "token_strs": names}
             return orjson.dumps(facts)
 
-        exchange.answer(200, await self._loop.run_in_executor(None, work))
+        exchange.outlet.answer(200, await self._loop.run_in_executor(None, work))
 
     def _detokenize(self, exchange: Exchange) -> None:
         body = checked(read_json(exchange.body), DetokenizeBody)
-        exchange.answer(200, orjson.dumps({"prompt": self._vocabulary.decode(body.tokens)}))
+        exchange.outlet.answer(200, orjson.dumps({"prompt": self._vocabulary.decode(body.tokens)}))
 
     def _health(self, exchange: Exchange) -> None:
-        exchange.answer(503 if self.engine.dead else 200, b"", kind="")
+        exchange.outlet.answer(503 if self.engine.dead else 200, b"", kind="")
 
     def _metrics(self, exchange: Exchange) -> None:
-        exchange.answer(200, self.metrics.render(), kind=METRICS_TYPE)
+        exchange.outlet.answer(200, self.metrics.render(), kind=METRICS_TYPE)
 
     def _reset(self, exchange: Exchange) -> None:
-        exchange.answer(200, orjson.dumps({"success": self.engine.pool.reset()}))
+        exchange.outlet.answer(200, orjson.dumps({"success": self.engine.pool.reset()}))
 
     def _server_info(self, exchange: Exchange) -> None:
         settings = self.settings
@@ -188,12 +216,12 @@ class Server:
             if settings.drafts
             else None,
         }
-        exchange.answer(200, orjson.dumps({"vllm_config": config, "vllm_env": {}, "system_env": {}}))
+        exchange.outlet.answer(200, orjson.dumps({"vllm_config": config, "vllm_env": {}, "system_env": {}}))
 
 
 def _constant(status: int, body: bytes, *, extra: str = "") -> Route:
     def answer(exchange: Exchange) -> None:
-        exchange.answer(status, body, extra=extra)
+        exchange.outlet.answer(status, body, extra=extra)
 
     return answer
 

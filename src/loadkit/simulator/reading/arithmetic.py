@@ -45,7 +45,7 @@ def find_sum(text: str, question: str) -> Finding | None:
     """The result that a question asks for; numbers may stand in earlier turns (`text`), the question last."""
     written = expression_in(question)
     if written is not None:
-        return _finding(question, written[1], f"{written[0]} = {{value}}")
+        return _finding(written[1], f"{written[0]} = {{value}}")
     if not ASKS_SUM.search(question):
         return None
     result = story_result(question)
@@ -57,7 +57,7 @@ def find_sum(text: str, question: str) -> Finding | None:
     sentence = (
         f"计算如下：{how}，结果是{{value}}。" if is_chinese(question) else f"We work it out as {how}. That gives {{value}}."
     )
-    return _finding(question, value, sentence)
+    return _finding(value, sentence)
 
 
 def expression_in(question: str) -> tuple[str, float] | None:
@@ -106,7 +106,7 @@ def plain(value: float) -> str:
     return str(int(value)) if value == int(value) else f"{value:g}"
 
 
-def _finding(question: str, value: float, sentence: str) -> Finding:
+def _finding(value: float, sentence: str) -> Finding:
     slips = (value + 1, value - 10, value * 10)
     return Finding(value=plain(value), sentence=sentence, others=tuple(plain(slip) for slip in slips))
 

@@ -50,7 +50,26 @@ def relevance(tool: dict[str, Any], text: str) -> int:
 
 COMMON = {
     word[:STEMS]
-    for word in ["the", "and", "for", "with", "returns", "return", "current", "gets", "get", "adds", "add", "sets", "into", "from", "city", "name", "date", "local"]
+    for word in [
+        "the",
+        "and",
+        "for",
+        "with",
+        "returns",
+        "return",
+        "current",
+        "gets",
+        "get",
+        "adds",
+        "add",
+        "sets",
+        "into",
+        "from",
+        "city",
+        "name",
+        "date",
+        "local",
+    ]
 }
 
 
@@ -94,7 +113,7 @@ def found_value(name: str, schema: dict[str, Any], text: str, used: list[str]) -
     if kind == "boolean":
         return True if name.replace("_", " ") in text.lower() else None
     if kind == "array":
-        return [item for item in QUOTED.findall(text)] or None
+        return list(QUOTED.findall(text)) or None
     if kind == "object":
         return filled(schema, text) or None
     return _text(name, schema, text, used)
@@ -130,11 +149,11 @@ def _text(name: str, schema: dict[str, Any], text: str, used: list[str]) -> str 
         dated = DATE.search(text)
         if dated:
             return dated[1]
-    quoted = [part for part in QUOTED.findall(text) if part not in used]
+    quoted: list[str] = [part for part in QUOTED.findall(text) if part not in used]
     if quoted:
         return quoted[0]
     if any(word in described for word in ("city", "place", "location", "country", "town", "城市", "地点")):
-        places = [part for part in [*PLACE.findall(text), *CHINESE_PLACE.findall(text)] if part not in used]
+        places: list[str] = [part for part in [*PLACE.findall(text), *CHINESE_PLACE.findall(text)] if part not in used]
         if places:
             return places[0]
     if any(word in described for word in ("expression", "formula")):
@@ -143,5 +162,5 @@ def _text(name: str, schema: dict[str, Any], text: str, used: list[str]) -> str 
         written = expression_in(text)
         if written:
             return written[0]
-    names = [word for word in NAME.findall(text)[1:] if word not in used]
+    names: list[str] = [word for word in NAME.findall(text)[1:] if word not in used]
     return names[0] if names else None

@@ -13,6 +13,7 @@ STATED = (
 NAMED = re.compile(r"\bI(?: am|'m) (?P<name>[A-Z][\w-]+(?: [A-Z][\w-]+)?)(?:,? from (?P<city>[A-Z][\w-]+(?: [A-Z][\w-]+)?))?")
 NAMED_CHINESE = re.compile(r"我(?:叫|是)(?P<name>[^，。\s来]{1,8})(?:，?来自(?P<city>[^，。\s]{1,8}))?")
 ASKS = re.compile(r"\?|？|confirm|repeat|remind|tell me|about the|which|what|告诉我|确认|复述", re.IGNORECASE)
+ABOUT_ME = re.compile(r"\b(?:I|my|me|you noted)\b|我")
 PLACE = re.compile(r"come from|live in|city|where am i|来自|哪里|城市", re.IGNORECASE)
 NAME = re.compile(r"\bname\b|who am i|叫什么|名字", re.IGNORECASE)
 
@@ -33,9 +34,9 @@ def stated_facts(said: str) -> dict[str, str]:
 
 def find_fact(said: str, question: str) -> Finding | None:
     """A fact of the conversation that the question asks for by its name."""
-    if not ASKS.search(question):
+    if not ASKS.search(question) or not ABOUT_ME.search(question):
         return None
-    facts = stated_facts(said)
+    facts = stated_facts(f"{said}\n{question}")
     asked = question.lower()
     named = [field for field in facts if field in asked and field not in ("name", "city")]
     if not named and NAME.search(question) and "name" in facts:
