@@ -1,7 +1,7 @@
 """Each figure of a request against one worked out by hand."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadkit import metrics
@@ -89,6 +89,7 @@ def test_tokens_of_a_cut_off_request(made, expected):
     assert metrics.tokens_seen(made) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=30), st.data())
 def test_invariants_hold_for_any_stream(gaps, data):
     """0 ≤ TTFT ≤ e2e, gaps sum to last − first, the longest gap is one of them."""

@@ -1,7 +1,7 @@
 """Masking of credentials, wherever they come from."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadkit.secrets import MASK, is_secret, masked, masked_environment, masked_json, masked_text
@@ -60,6 +60,7 @@ def test_names_that_only_sound_alike_are_kept(name):
     assert not is_secret(name)
 
 
+@settings(deadline=None)
 @given(name=SECRET_NAMES, value=VALUES)
 def test_a_secret_value_never_survives_in_arguments(name, value):
     """Whether it follows its option, hangs on an equals sign, or stands in a header."""
@@ -79,6 +80,7 @@ def test_a_secret_value_never_survives_in_arguments(name, value):
     assert shown[2:4] == ("--port", "8000")
 
 
+@settings(deadline=None)
 @given(name=SECRET_NAMES, value=VALUES)
 def test_a_secret_value_never_survives_in_nested_json(name, value):
     """`docker inspect` holds an environment of NAME=value strings, commands and labels."""

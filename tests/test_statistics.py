@@ -5,7 +5,7 @@ import random
 
 import pytest
 from hdrh.histogram import HdrHistogram
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
@@ -22,6 +22,7 @@ def test_a_percentile_needs_its_number_of_values(p, count):
     assert Distribution.of(range(count)).percentile(p) is not None
 
 
+@settings(deadline=None)
 @given(VALUES.filter(bool), st.floats(0.01, 1))
 def test_nearest_rank_is_the_smallest_value_that_covers_its_share(values, p):
     """At least a share p of the values is at or below it, and no smaller value has that property."""
@@ -44,6 +45,7 @@ def test_failures_count_as_infinity_in_the_second_view():
     assert (distribution.percentile(0.95), distribution.with_failures(0.95)) == (56, math.inf)
 
 
+@settings(deadline=None)
 @given(VALUES, VALUES, st.integers(0, 9), st.integers(0, 9))
 def test_distributions_of_parts_merge_to_that_of_the_whole(left, right, failed_left, failed_right):
     """Merging is exact, so it is associative."""
@@ -51,12 +53,14 @@ def test_distributions_of_parts_merge_to_that_of_the_whole(left, right, failed_l
     assert Distribution.of(left, failed=failed_left).merged(Distribution.of(right, failed=failed_right)) == whole
 
 
+@settings(deadline=None)
 @given(VALUES, VALUES)
 def test_histograms_of_parts_merge_to_that_of_the_whole(left, right):
     """Bucket counts add up, and so do sums, extremes and the count above the limit."""
     assert Histogram.of(left, limit=10**9).merged(Histogram.of(right, limit=10**9)) == Histogram.of(left + right, limit=10**9)
 
 
+@settings(deadline=None)
 @given(VALUES.filter(bool), st.sampled_from([0.1, 0.5, 0.75, 1.0]))
 def test_a_histogram_percentile_is_within_a_thousandth_of_the_exact_one(values, p):
     """The error of metrics.md: at most 0.1 %."""
@@ -78,6 +82,7 @@ def test_a_histogram_agrees_with_hdrhistogram():
     assert ours.count == reference.get_total_count()
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 5)), max_size=30))
 def test_a_weight_is_a_repetition(pairs):
     """A gap that brought k tokens counts k times."""
@@ -85,6 +90,7 @@ def test_a_weight_is_a_repetition(pairs):
     assert weighted == Histogram.of([value for value, k in pairs for _ in range(k)])
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 50), min_size=8, max_size=60))
 def test_the_trend_test_agrees_with_kendalls_tau(values):
     """Mann-Kendall is Kendall's tau against time: same direction, and p within what the normal approximation differs."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import sub
 from typing import Literal
 
 from loadkit.record import Outcome, Record
@@ -115,7 +115,8 @@ def decode_rate(record: Record) -> float | None:
 
 def gaps_ns(record: Record) -> tuple[int, ...]:
     """ICG, inter-chunk gaps: every gap between events, in order (nanoseconds)."""
-    return tuple(after - before for before, after in pairwise(record.events.at_ns))
+    stamps = record.events.at_ns
+    return tuple(map(sub, stamps[1:], stamps))
 
 
 def longest_gap_ns(record: Record) -> int | None:

@@ -108,11 +108,10 @@ class Histogram:
         times = np.ones(whole.size, dtype=np.int64) if weights is None else np.asarray(weights, dtype=np.int64)
         shift = np.maximum(np.frexp(whole.astype(np.float64))[1] - _SUB_BUCKET_BITS, 0)
         index = (shift << (_SUB_BUCKET_BITS - 1)) + (whole >> shift)
-        found, position = np.unique(index, return_inverse=True)
-        counts = np.zeros(found.size, dtype=np.int64)
-        np.add.at(counts, position.ravel(), times)
+        counts = np.bincount(index, weights=times).astype(np.int64)  # float64 sums are exact up to 2^53
+        found = np.flatnonzero(counts)
         return cls(
-            buckets=tuple(zip(found.tolist(), counts.tolist(), strict=True)),
+            buckets=tuple(zip(found.tolist(), counts[found].tolist(), strict=True)),
             count=int(times.sum()),
             total=int((whole * times).sum()),
             minimum=int(whole.min()),

@@ -31,6 +31,21 @@ EXIT_CODES: dict[int, str] = {
 }
 
 
+INVALID_REASONS: dict[str, str] = {
+    "client_bottleneck": "over 1 % of the gaps are coalesced, or stamps late by more than max(1 ms, 2 % of the TTFT median)",
+    "schedule_degraded": "requests were sent later than planned by more than that, or arrivals found no free slot",
+    "tokens_mismatch": "prompts are not of the planned length, or usage, stream and the server's counter disagree",
+    "no_usage": "completed requests without token counts",
+    "cache_unverified": "cached tokens contradict the declared cache state, or are missing where warm is compared with cold",
+    "config_drift": "the system fingerprint changed within the run",
+    "non_stationary": "TPOT of at least 20 like requests moved by more than 10 % over the run (Mann-Kendall p < 0.001)",
+    "records_incomplete": "lines of the records can't be read, or a finished run has requests without an end",
+    "worker_lost": "a worker died, or left requests without an end",
+    "invariant_violated": "a record breaks an invariant of the metrics reference",
+}
+"""Why a measurement is invalid. A percentile is judged only where there are enough values for it (see `summary.client`)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
     """One axis. `state` is a word of the method; `asked` whether a verdict on it was asked for."""

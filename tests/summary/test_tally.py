@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadkit.record import Outcome, Phase, Slot
@@ -167,6 +167,7 @@ def sorted_tally(whole: Tally) -> Tally:
     return Tally(leaves=dict(sorted(whole.leaves.items(), key=str)), flows=dict(sorted(whole.flows.items(), key=str)))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 40), st.lists(st.integers(0, 2), min_size=40, max_size=40))
 def test_the_summary_of_a_merge_is_the_merge_of_summaries(seed, count, places):
     """However the records are spread over workers, and in whatever order the workers are merged."""

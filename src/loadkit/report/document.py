@@ -63,10 +63,45 @@ def _figures(summary: Summary, language: Language) -> list[Table | str | None]:
         content.scenarios(summary, language),
         content.tiers(summary, language),
         content.percentiles(summary, language),
+        _open_loop(summary, language),
         content.slos(summary, language),
+        _goodput(summary, language),
         content.outcomes(summary, language),
         _retries(summary, language),
     ]
+
+
+def _open_loop(summary: Summary, language: Language) -> Table | None:
+    """From the planned start, so that a late client can't hide a slow server; the headline of an open loop."""
+    rows = []
+    for stage in (stage for stage in summary.stages if stage.load == "open"):
+        ttft, e2e = stage.group.distribution("ttft_from_due"), stage.group.distribution("e2e_from_due")
+        figures_of = [
+            figures.duration(value) for one in (ttft, e2e) for value in (one.median, one.percentile(0.95), one.maximum)
+        ]
+        rows.append((stage.name or ", ".join(stage.scenarios), *figures_of, str(stage.group.outcomes.get("not_sent", 0))))
+    names = ("TTFT median", "TTFT p95", "TTFT maximum", "e2e median", "e2e p95", "e2e maximum", "not sent")
+    head = tuple(say(name, language) for name in ("stage", *names))
+    return Table(title=say("Open loop, from the planned start", language), head=head, rows=tuple(rows)) if rows else None
+
+
+def _goodput(summary: Summary, language: Language) -> Table | None:
+    """Requests a second that are completed, not wrong and within every objective, and their share of all attempted."""
+    if not summary.slos:
+        return None
+    rows = tuple(
+        (
+            stage.name or ", ".join(stage.scenarios),
+            say(stage.goodput_label, language),
+            content.spread(stage.goodput_per_s),
+            f"{stage.group.good}/{stage.group.attempted}",
+            figures.share(stage.group.good / stage.group.attempted),
+        )
+        for stage in summary.stages
+        if stage.group.attempted
+    )
+    head = tuple(say(name, language) for name in ("stage", "meaning", "requests/s", "good", "SLO attainment"))
+    return Table(title=say("Goodput", language), head=head, rows=rows, words=frozenset({1}))
 
 
 def _retries(summary: Summary, language: Language) -> str:

@@ -113,6 +113,7 @@ class StageRow:
     achieved_concurrency: SpreadRow | None
     requests_per_s: SpreadRow | None
     goodput_per_s: SpreadRow | None
+    goodput_label: str
     requests: GroupRow
     rounds: list[RoundRow]
 
@@ -252,10 +253,9 @@ def figure_row(name: str, found: Distribution) -> FigureRow:
     """One distribution, durations in milliseconds."""
     unit = BY_NAME[name].unit
     scale = 1e-6 if unit == "ns" else 1.0
-    low = BY_NAME[name].worse == "low"
-    with_failures = (
+    with_failures: dict[str, Any] = (
         {f"{_name(p)}_with_failures": _finite(found.with_failures(p), scale) for p in (0.5, *SHOWN)}
-        if found.failed and not low and BY_NAME[name].worse == "high"
+        if found.failed and BY_NAME[name].worse == "high"
         else {}
     )
     return FigureRow(
@@ -311,6 +311,7 @@ def _stage(stage: Stage) -> StageRow:
         achieved_concurrency=_spread(stage.achieved_concurrency),
         requests_per_s=_spread(stage.requests_per_s),
         goodput_per_s=_spread(stage.goodput_per_s),
+        goodput_label=stage.goodput_label,
         requests=group_row(stage.group),
         rounds=[_round(part) for part in stage.rounds],
     )

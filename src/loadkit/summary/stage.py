@@ -125,6 +125,11 @@ class Stage:
         return Spread.of(part.goodput_per_s for part in self.rounds)
 
     @property
+    def goodput_label(self) -> str:
+        """What goodput means here: where no check is declared, "not wrong" is dropped and the name says so."""
+        return "goodput" if self.group.checked else "goodput (answers not checked)"
+
+    @property
     def peak_in_flight(self) -> int:
         return max((part.peak_in_flight for part in self.rounds), default=0)
 
