@@ -6,9 +6,11 @@ Exit codes: 0 after SIGTERM, SIGINT or the end of standard input; 2 for a wrong 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any
 
 import typer
@@ -69,7 +71,9 @@ def main(
     ] = None,
     fault_file: Annotated[Path | None, typer.Option(help="faults, one a line")] = None,
     enable_faults: Annotated[bool, typer.Option(help="obey the request header X-Loadkit-Fault")] = False,
-    exit_with_stdin: Annotated[bool, typer.Option(help="end when standard input closes")] = False,
+    exit_with_stdin: Annotated[
+        bool, typer.Option("--exit-with-stdin", "--exit-on-eof", help="end when standard input closes")
+    ] = False,
 ) -> None:
     """Serve a simulated vLLM 0.32; one JSON line on standard output says when it is ready, and where."""
     settings = settings_from(
@@ -129,8 +133,6 @@ def run(settings: Settings, *, exit_with_stdin: bool) -> None:
 
 
 async def _serve(settings: Settings, *, exit_with_stdin: bool) -> None:
-    import os
-
     import orjson
 
     from loadkit.simulator.server import serve
@@ -147,17 +149,16 @@ async def _serve(settings: Settings, *, exit_with_stdin: bool) -> None:
         sys.stdout.write(orjson.dumps(facts).decode() + "\n")
         sys.stdout.flush()
         if exit_with_stdin:
-            loop.add_reader(0, _read_stdin, loop, until)
+            Thread(target=_until_stdin_ends, args=(loop, until), daemon=True).start()
 
     await serve(settings, ready, until)
 
 
-def _read_stdin(loop: asyncio.AbstractEventLoop, until: asyncio.Event) -> None:
-    import os
-
-    if not os.read(0, 4096):
-        loop.remove_reader(0)
-        until.set()
+def _until_stdin_ends(loop: asyncio.AbstractEventLoop, until: asyncio.Event) -> None:
+    """Blocks in a thread of its own: not every kind of standard input can be watched by an event loop (files, /dev/null)."""
+    while os.read(0, 4096):
+        pass
+    loop.call_soon_threadsafe(until.set)
 
 
 def _lines(path: Path | None) -> list[str]:

@@ -63,19 +63,19 @@ SPARK_SERVER = {
 
 PRESETS: dict[str, Preset] = {
     "spark": Preset(
-        sentence="a 122B NVFP4 model with MTP 2 on a DGX Spark, eager: 2,000 tok/s prefill, 30 tok/s a stream, 43 / 67 at 2 / 4 ways",
-        speed=Speed(streams={1: 30.03, 2: 21.85, 4: 17.1}, prefill_rate=2230, prefill_overhead_s=0.185, context_s=2e-6),
+        sentence="one DGX Spark, eager, MTP 2: 2,000 tok/s prefill, 30 tok/s a stream, 43 / 67 in all at 2 / 4 ways",
+        speed=Speed(streams={1: 30.03, 2: 21.85, 4: 17.1}, prefill_rate=2290, prefill_overhead_s=0.25, context_s=2e-6),
         **SPARK_SERVER,  # type: ignore[arg-type]
     ),
     "spark-graph": Preset(
         sentence="the same with CUDA graphs: 31 tok/s a stream, 47 / 72 at 2 / 4 ways",
-        speed=Speed(streams={1: 31.36, 2: 24.0, 4: 18.2}, prefill_rate=2230, prefill_overhead_s=0.187, context_s=2e-6),
+        speed=Speed(streams={1: 31.36, 2: 24.0, 4: 18.2}, prefill_rate=2290, prefill_overhead_s=0.25, context_s=2e-6),
         enforce_eager=False,
         **SPARK_SERVER,  # type: ignore[arg-type]
     ),
     "fast": Preset(
-        sentence="quick enough to try things: 800 tok/s a stream, 50,000 tok/s prefill",
-        speed=Speed(streams={1: 800, 2: 740, 4: 640, 8: 520}, prefill_rate=50_000, prefill_overhead_s=0.03),
+        sentence="quick enough to try things: 250 tok/s a stream (200 at 4 ways), 20,000 tok/s prefill",
+        speed=Speed(streams={1: 250, 2: 233, 4: 200, 8: 160}, prefill_rate=20_000, prefill_overhead_s=0.07),
     ),
     "instant": Preset(sentence="no waiting at all: as fast as this machine can write", speed=Speed(), max_num_seqs=1024),
 }
