@@ -44,8 +44,8 @@ def metrics_page() -> str:
         "# Metrics",
         paragraph(
             "Every figure that loadkit prints carries one of these names. Times inside are integer nanoseconds of the "
-            'monotonic clock. `None` (a dash in tables, `null` in JSON) means "does not apply" or "unknown"; 0 means zero. This '
-            "page is made from the code."
+            'monotonic clock. `None` (a dash in tables, `null` in JSON) means "does not apply" or "unknown"; 0 means zero. '
+            "This page is made from the code."
         ),
         "## Stamps of one request",
         table(("stamp", "meaning"), STAMPS),

@@ -80,6 +80,9 @@ class Distribution:
 class Histogram:
     """Counts of non-negative integers (nanoseconds) in log-linear buckets, as HdrHistogram has them: error ≤ 0.1 %.
 
+    Filled by numpy in one go: a run of 10,000 answers has five million gaps, which the hdrhistogram package would take value by
+    value (8 s, against 0.2 s). The tests check this one against it.
+
     `buckets` are pairs (bucket, count), sorted. Count, sum, minimum and maximum are exact. `above` counts the values over the
     limit that was given when the histogram was made (stalls).
     """

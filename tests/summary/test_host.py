@@ -154,6 +154,13 @@ def test_the_false_oom_flag_of_a_sibling_is_no_event():
     assert [one.kind for one in summary.host.told] == ["false_oom_flag"]
 
 
+def test_a_container_stop_that_was_announced_is_no_event():
+    """Somebody told the sidecar to expect it."""
+    docker = sample("container", 5500, event="docker", action="die", exit_code=0, expected=True)
+    summary = judged([*watched(0, 20000), container(5000, pid=5), docker, container(6000, running=False, pid=0)])
+    assert summary.host.state == "stable"
+
+
 def test_events_before_the_run_are_the_baseline():
     """A kill before the first request is not ours."""
     assert judged([*watched(-50000, -40000), *watched(-39000, 20000, oom_kill=9)]).host.state == "stable"

@@ -187,3 +187,9 @@ def test_several_stages_of_one_way_have_no_scaling():
         for n in (1, 2)
     ]
     assert [stage.scaling for stage in summarise(run(rungs), selftest=None).stages] == [None, None]
+
+
+def test_hidden_tokens_do_not_break_the_peak():
+    """Tokens that no event carried (end of thinking, end of sequence) are in N, and in neither side of the invariant."""
+    hidden = [record(f"r{n}", sent=1000 * n, events=(1000 * n + 10, 1000 * n + 990), tokens=(1, 9), n=40) for n in range(4)]
+    assert summarise(run(hidden), selftest=None).violations == ()

@@ -40,7 +40,7 @@ def host_events(samples: Sequence[Sample], heartbeats: Sequence[Heartbeat], begi
     """Every event that touches [begin, end + aftermath]; the samples before `begin` are the baseline."""
     by_source = {source: [s for s in samples if s.source == source and s.missing is None] for source in _SOURCES}
     told = incidents.find([sample for sample in samples if begin - GAP_NS <= sample.monotonic_ns <= end + AFTERMATH_NS])
-    stops = [*_guard_stops(by_source["guard"]), *(one.at_ns for one in told if one.kind == "expected_stop")]
+    stops = [*_guard_stops(by_source["guard"]), *_announced(by_source["container"])]
     sibling = any(one.kind == "false_oom_flag" for one in told)  # OOMKilled is set, but no process of this container was killed
     candidates = [
         *_rises(by_source["host"], "oom_kill", "oom_kill +{n}"),
@@ -60,6 +60,11 @@ def host_events(samples: Sequence[Sample], heartbeats: Sequence[Heartbeat], begi
 
 def _guard_stops(samples: Iterable[Sample]) -> list[int]:
     return [one.monotonic_ns for one in samples if one.data.get("action") in ("stopping", "stopped", "killing")]
+
+
+def _announced(samples: Iterable[Sample]) -> list[int]:
+    """Stops of the container that somebody asked the sidecar to expect."""
+    return [one.monotonic_ns for one in samples if one.data.get("expected")]
 
 
 _SOURCES = ("host", "kernel", "container", "cgroup", "server", "guard")

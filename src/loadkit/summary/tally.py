@@ -146,6 +146,7 @@ def _round(whole: Tally, leaves: Sequence[Leaf], *, with_flow: bool) -> Round:
         window=window_of(flow),
         peak_in_flight=peak_in_flight(flow),
         peak_tok_s=peak_tok_s(flow),
+        stream_tokens=sum(flow.tokens),
     )
 
 
