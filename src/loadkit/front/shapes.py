@@ -21,6 +21,7 @@ class PlanShape(LoadTestShape):
     """Subclass it and say what the plan is."""
 
     abstract = True
+    _begun = False
 
     @abstractmethod
     def plan(self, job: Job) -> Plan:
@@ -34,8 +35,15 @@ class PlanShape(LoadTestShape):
         """Locust's question, asked once a second; the second time it waits here, so the end is not polled for."""
         assert self.runner is not None
         session: Session = self.runner.environment.loadkit  # type: ignore[attr-defined]
-        if session.run is None or session.run.over.is_set():
+        if not self._begun:
+            self._begun = True
             users = session.begin(self)
             return None if users is None else (users, max(SPAWN_RATE, users))
+        assert session.run is not None
         session.run.over.wait()
         return None
+
+    def reset_time(self) -> None:
+        """Locust starts this shape (again): the next tick begins a run. A run may be over before the second tick."""
+        self._begun = False
+        super().reset_time()
