@@ -11,7 +11,7 @@ import gevent
 from loadkit import provenance, run_folder
 from loadkit.clock import Clock
 from loadkit.engine.protocol import JSON, heartbeat_of, target_message, target_of
-from loadkit.errors import LoadkitError, UsageError
+from loadkit.errors import FolderError, LoadkitError, UsageError
 from loadkit.front import messages
 from loadkit.front.arguments import options_of, options_of_form
 from loadkit.front.bridge import Bridge, Listener, Reply
@@ -21,6 +21,7 @@ from loadkit.front.ending import Verdict, reported
 from loadkit.front.job import Job
 from loadkit.front.options import Options, as_text
 from loadkit.front.run import Run, usable
+from loadkit.front.signals import INTERRUPTED
 from loadkit.live import Live
 from loadkit.plan import Stage, users_of
 
@@ -48,7 +49,7 @@ class Lead:
         self._send = send
         self._workplace = workplace
         self._simulator: Child | None = None
-
+        self._beginning = False
         self.live = live
         self.run: Run | None = None
         self.verdict = Verdict(exit_code=0, headline="")
@@ -95,6 +96,7 @@ class Lead:
 
     def begin(self, shape: PlanShape | None) -> int | None:
         """Make folder, plan and manifest, and start the conductor. Returns how many users are needed, `None` when refused."""
+        self._beginning = True
         try:
             options = options_of(self._environment)
             usable(options.run_dir)
@@ -111,6 +113,8 @@ class Lead:
         except LoadkitError as problem:
             self.refuse(problem)
             return None
+        finally:
+            self._beginning = False
         self.run = run
         self._say(f"run folder {run.folder}")
         gevent.spawn(self._led, run)
@@ -229,8 +233,10 @@ class Lead:
 
     def interrupt(self, reason: str) -> None:
         """Ctrl-C or SIGTERM."""
-        if self.run is not None:
+        if self.run is not None and not self.run.finished.is_set():
             self.run.end("interrupted", reason)
+        elif self._beginning:
+            self.verdict = Verdict(exit_code=INTERRUPTED, headline=f"interrupted before the first request ({reason})")
 
     def _end_free_run(self) -> None:
         """A shape sees that its run is over; users without one are stopped here."""
@@ -241,14 +247,28 @@ class Lead:
     # ---- the end
 
     def finish(self) -> None:
-        """Write everything, judge, print. Called from several of Locust's events: the first does it, the others wait."""
+        """Write everything, judge, print. Called from several of Locust's events: the first begins it, all wait.
+
+        It has a greenlet of its own, because Locust kills its own ones while it shuts down, callers of this among them.
+        """
         run = self.run
         if run is None:
             return
-        if run.finishing:
-            run.finished.wait()
-            return
-        run.finishing = True
+        if not run.finishing:
+            run.finishing = True
+            gevent.spawn(self._finish, run)
+        run.finished.wait()
+
+    def _finish(self, run: Run) -> None:
+        try:
+            self._finished(run)
+        except FolderError as problem:
+            self._say(str(problem))
+            self.verdict = Verdict(exit_code=3, headline=str(problem))
+        finally:
+            run.finished.set()
+
+    def _finished(self, run: Run) -> None:
         self._settled(run)
         self._closed(run)
         self.verdict = reported(run, csv_prefix=getattr(self._environment.parsed_options, "csv_prefix", None))
@@ -256,7 +276,6 @@ class Lead:
         run.save()
         run.close()
         self.live.finished(self.verdict.headline, self.verdict.exit_code, run.state, self._clock.monotonic_ns())
-        run.finished.set()
 
     def _settled(self, run: Run) -> None:
         if run.plan is not None and not run.over.is_set():
