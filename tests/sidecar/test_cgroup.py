@@ -36,6 +36,12 @@ def test_a_hybrid_host_keeps_memory_in_version_1(tmp_path: Path):
     assert place("4:cpu,memory:/a\n0::/b\n", tmp_path) == (tmp_path / "memory" / "a", 1)
 
 
+def test_from_within_a_namespace_of_ones_own(tmp_path: Path):
+    """In a container the path of another is relative to one's own: it is found by its name below the mounted tree."""
+    data = look(tmp_path, "0::/../docker-4f1d0c5a9b7e.scope\n", RECORDED / "v2")
+    assert (data["oom_kill"], data["path"]) == (1, str(RECORDED / "v2/system.slice/docker-4f1d0c5a9b7e.scope"))
+
+
 def test_a_process_without_memory_cgroup_is_said(tmp_path: Path):
     """A cgroup file that names no memory controller gives a reason, not a path."""
     with pytest.raises(Missing, match="no memory cgroup"):

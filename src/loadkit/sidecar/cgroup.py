@@ -23,6 +23,7 @@ class Cgroup:
         self._pid = pid
         self._proc = proc
         self._root = root
+        self._known: Path | None = None
 
     def look(self) -> list[dict[str, Any]]:
         pid = self._pid()
@@ -35,11 +36,24 @@ class Cgroup:
         except OSError as problem:
             raise Missing(f"the container's process {pid} can't be seen: run with --pid host") from problem
         folder, version = place(lines, self._root)
+        folder = self._outside(folder)
         try:
             found = events_v1(folder) if version == 1 else events_v2(folder)
         except OSError as problem:
             raise Missing(f"{folder}: {problem.strerror}; mount /sys/fs/cgroup read-only") from problem
         return [{"path": str(folder), "version": version, **found}]
+
+
+    def _outside(self, folder: Path) -> Path:
+        """In a cgroup namespace of one's own, another's path begins with `..`: it is looked up by its last part, once."""
+        if ".." not in folder.parts:
+            return folder
+        name = folder.name
+        if self._known is None or self._known.name != name or not self._known.exists():
+            self._known = next((found for found in self._root.rglob(name) if found.is_dir()), None)
+        if self._known is None:
+            raise Missing(f"the container's cgroup {name} is not below {self._root}: mount the host's /sys/fs/cgroup")
+        return self._known
 
 
 def place(proc_cgroup: str, root: Path) -> tuple[Path, int]:
