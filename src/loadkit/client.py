@@ -121,9 +121,16 @@ class Client:
         than a fair start of several requests allows.
 
         Raises:
-            UsageError: the request's body file can't be read.
+            UsageError: the request's document can't be read.
             asyncio.CancelledError: the task was cancelled; the connection is closed and the record (`cancelled`) journalled.
         """
+        record = await self.attempt(request, body=body)
+        if record.outcome is Outcome.CANCELLED:
+            raise asyncio.CancelledError(f"request {request.id} was cancelled")
+        return record
+
+    async def attempt(self, request: Request, *, body: Body | None = None) -> Record:
+        """As `send`, but a cancellation is an outcome too: the record is returned, and the task may go on."""
         due_ns = self._clock.monotonic_ns() if request.due_ns is None else request.due_ns
         if body is None:
             body = body_of(request) if request.body_file is None else await asyncio.to_thread(body_of, request)
@@ -142,11 +149,24 @@ class Client:
         except asyncio.CancelledError:
             reception.stop()
             stopped = Failure(kind="cancelled", message="stopped by this side", phase=reception.phase)
-            self._ended(self._record(start, reception, Outcome.CANCELLED, stopped))
-            raise
-        record = self._record(start, reception, *outcome_of(reception))
-        self._ended(record)
-        return record
+            return self._ended(self._record(start, reception, Outcome.CANCELLED, stopped))
+        return self._ended(self._record(start, reception, *outcome_of(reception)))
+
+    def refuse(self, request: Request, *, kind: str, message: str) -> Record:
+        """A record (`not_sent`) for a request that is not sent at all, journalled like the others."""
+        due_ns = self._clock.monotonic_ns() if request.due_ns is None else request.due_ns
+        if self._journal is not None:
+            self._journal.start(Start(id=request.id, due_ns=due_ns, slot=request.slot, case=request.case))
+        record = Record(
+            id=request.id,
+            slot=request.slot,
+            case=request.case,
+            outcome=Outcome.NOT_SENT,
+            due_ns=due_ns,
+            streamed=request.stream,
+            failure=Failure(kind=kind, message=message),
+        )
+        return self._ended(record)
 
     async def aclose(self) -> None:
         await self._http.aclose()
@@ -178,9 +198,10 @@ class Client:
         del response.stream  # it points back at the response: a cycle per request, and the collector is off while measuring
         await reception.over
 
-    def _ended(self, record: Record) -> None:
+    def _ended(self, record: Record) -> Record:
         if self._journal is not None:
             self._journal.ended(record)
+        return record
 
     def _url(self, path: str) -> httpx2.URL:
         url = self._urls.get(path)
