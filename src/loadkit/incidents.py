@@ -59,12 +59,12 @@ class _Story:
     """The samples by source, and the questions that several readers ask of them."""
 
     def __init__(self, ordered: Sequence[Sample]):
-        self.host = [one for one in ordered if one.source == "host" and "oom_kill" in one.data]
+        self.host = [one for one in ordered if one.source == "host" and _is_count(one.data.get("oom_kill"))]
         self.kernel = [one for one in ordered if one.source == "kernel" and "event" in one.data]
-        self.cgroup = [one for one in ordered if one.source == "cgroup" and "oom_kill" in one.data]
+        self.cgroup = [one for one in ordered if one.source == "cgroup" and _is_count(one.data.get("oom_kill"))]
         containers = [one for one in ordered if one.source == "container"]
-        self.engine = [one for one in containers if one.data.get("event") == "docker"]
-        self.states = [one for one in containers if "running" in one.data and one.data.get("event") != "baseline"]
+        self.engine = [one for one in containers if one.data.get("event") == "docker" and "action" in one.data]
+        self.states = [one for one in containers if _is_state(one.data) and one.data.get("event") != "baseline"]
         self.log_seen = any(one.data.get("event") == "watching" for one in self.kernel)
 
     def kills(self) -> list[tuple[Sample, Sample | None]]:
@@ -80,7 +80,7 @@ class _Story:
         """Whether the victim was in the watched container."""
         if constraint is None:
             return False
-        cgroup = constraint.data.get("cgroup", "")
+        cgroup = str(constraint.data.get("cgroup", ""))
         return any(one.data["id"] in cgroup for one in self.states)
 
     def pids(self) -> set[int]:
@@ -179,9 +179,8 @@ def _container(story: _Story) -> Iterator[Incident]:
     deaths = [one for one in story.engine if one.data["action"] == "die"]
     for death in deaths:
         yield _death(story, death)
-    restarts = (
-        story.states[-1].data.get("restart_count", 0) - story.states[0].data.get("restart_count", 0) if story.states else 0
-    )
+    counts = [one.data["restart_count"] for one in story.states if _is_count(one.data.get("restart_count"))]
+    restarts = counts[-1] - counts[0] if counts else 0
     if restarts >= 2:
         words = f"a restart loop: the container was started {restarts} times by its restart policy"
         yield _incident("restart_loop", words, story.states[-1])
@@ -209,8 +208,8 @@ def _change(story: _Story, before: Sample, now: Sample, *, loop: bool) -> Iterat
     old, new = before.data, now.data
     if new["id"] != old["id"]:
         yield _incident("container_replaced", f"another container runs under the name {new.get('name')}", now)
-    elif new.get("running") and new["started_at"] != old["started_at"] and not loop:
-        yield _incident("container_restarted", f"the container was started anew at {new['started_at']}", now)
+    elif new.get("running") and new.get("started_at") != old.get("started_at") and not loop:
+        yield _incident("container_restarted", f"the container was started anew at {new.get('started_at')}", now)
     elif old["running"] and not new["running"] and story.engine_said("die", now.monotonic_ns) is None:
         code = new.get("exit_code")
         yield _incident("container_gone", f"the container does not run any more (exit code {code})", now)
@@ -245,7 +244,7 @@ def _server(ordered: Sequence[Sample]) -> Iterator[Incident]:
 
 def _memory(ordered: Sequence[Sample]) -> Iterator[Incident]:
     """The begin of each stretch of low memory and of pressure."""
-    host = [one for one in ordered if one.source == "host" and one.missing is None]
+    host = [one for one in ordered if one.source == "host" and _is_count(one.data.get("mem_available_bytes"))]
     for before, now in _pairs([None, *host]):
         low, was_low = _is_low(now), before is not None and _is_low(before)
         if low and not was_low:
@@ -265,11 +264,21 @@ def _guard(ordered: Sequence[Sample]) -> Iterator[Incident]:
 
 
 def _is_low(sample: Sample) -> bool:
-    return bool(sample.data.get("mem_available_bytes", LOW_BYTES) < LOW_BYTES)
+    return bool(sample.data["mem_available_bytes"] < LOW_BYTES)
 
 
 def _presses(sample: Sample) -> bool:
-    return bool(sample.data.get("psi_memory_full_avg10", 0) > PRESSURE)
+    full = sample.data.get("psi_memory_full_avg10")
+    return isinstance(full, (int, float)) and full > PRESSURE
+
+
+def _is_count(value: Any) -> bool:
+    """A damaged file may hold anything: a report must not stumble over it."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_state(data: dict[str, Any]) -> bool:
+    return isinstance(data.get("id"), str) and isinstance(data.get("running"), bool)
 
 
 def _near(sample: Sample, at_ns: int) -> bool:
