@@ -143,10 +143,28 @@ def test_a_quiet_run_has_none():
 
 
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
-KEYS = (
-    "event id running oom_kill oom_killed restart_count started_at pid action exit_code mem_available_bytes "
-    "psi_memory_full_avg10 cgroup constraint comm level armed restarted expected signal"
-).split()
+KEYS = [
+    "event",
+    "id",
+    "running",
+    "oom_kill",
+    "oom_killed",
+    "restart_count",
+    "started_at",
+    "pid",
+    "action",
+    "exit_code",
+    "mem_available_bytes",
+    "psi_memory_full_avg10",
+    "cgroup",
+    "constraint",
+    "comm",
+    "level",
+    "armed",
+    "restarted",
+    "expected",
+    "signal",
+]
 WORDS = ["docker", "die", "kill", "oom", "oom_kill", "memcg_kill", "oom_constraint", "abort", "baseline"]
 data = st.dictionaries(st.sampled_from(KEYS), st.one_of(values, st.sampled_from(WORDS)))
 damaged = st.builds(
