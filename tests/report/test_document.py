@@ -141,8 +141,18 @@ def retest_run():
         )
         for n in range(2)
     ]
-    checks = [verdict_on("l0", Answer.WRONG), verdict_on("l1")]
-    return summarise(run([*short, *ways, *long], checks=checks, **RETEST), selftest=None)
+    reuse = record(
+        "p",
+        sent=70000,
+        events=(70100, 70500),
+        facts=case(scenario="prefix", workload="quality", tier="8K", cache="warm"),
+        slot=way(0, ways=1, stage="prefix"),
+        usage=Usage(prompt_tokens=25000, completion_tokens=2, reasoning_tokens=0, cached_tokens=24000),
+        tokens=(1, 1),
+        finish_reason="stop",
+    )
+    checks = [verdict_on("l0", Answer.WRONG), verdict_on("l1"), verdict_on("p")]
+    return summarise(run([*short, *ways, *long, reuse], checks=checks, **RETEST), selftest=None)
 
 
 def rows_of(summary, place=0):
@@ -162,8 +172,9 @@ def test_the_retest_table_has_the_rows_of_the_earlier_experiment():
         "long retrieval, most output tokens": ("401",),
         "long retrieval, most thinking tokens": ("300",),
         "prefix reuse, correct": ("1/1",),
-        "prefix reuse, cached tokens": ("6000",),
-        "code, tools and smoke, correct": ("–",),
+        "prefix reuse, cached tokens": ("24000",),
+        "smoke (arithmetic, Chinese, tool call), correct": ("–",),
+        "code, correct": ("–",),
     }
 
 

@@ -32,9 +32,8 @@ def retest(summary: Summary, counting: Sequence[Judged], language: Language) -> 
         for request in counting
         if request.record.case.scenario == "short" and (request.record.slot.ways or 1) == 1
     ]
-    long = [request for request in counting if request.record.case.tier]
-    again = [request for request in long if request.record.case.tags.get("repeat")]
-    smoke = [request for request in counting if request.record.case.scenario in ("smoke", "code", "tools")]
+    prefix, smoke, code = (_of_scenario(counting, name) for name in ("prefix", "smoke", "code"))
+    long = [request for request in counting if request.record.case.tier and request not in prefix]
     rows = (
         ("short answer, decode rate (tokens/s)", _middle(short, decode_rate, 3)),
         ("short answer, first token (s, thinking included)", _middle(short, _ttft_s, 4)),
@@ -44,9 +43,10 @@ def retest(summary: Summary, counting: Sequence[Judged], language: Language) -> 
         ("long retrieval, cut off by the budget", _share(long, lambda request: request.truncated is not None)),
         ("long retrieval, most output tokens", _most(long, lambda record: record.usage.completion_tokens)),
         ("long retrieval, most thinking tokens", _most(long, lambda record: record.usage.reasoning_tokens)),
-        ("prefix reuse, correct", _share(again, lambda request: request.answer is Answer.CORRECT)),
-        ("prefix reuse, cached tokens", _sum(again, lambda record: record.usage.cached_tokens)),
-        ("code, tools and smoke, correct", _share(smoke, lambda request: request.answer is Answer.CORRECT)),
+        ("prefix reuse, correct", _share(prefix, lambda request: request.answer is Answer.CORRECT)),
+        ("prefix reuse, cached tokens", _sum(prefix, lambda record: record.usage.cached_tokens)),
+        ("smoke (arithmetic, Chinese, tool call), correct", _share(smoke, lambda request: request.answer is Answer.CORRECT)),
+        ("code, correct", _share(code, lambda request: request.answer is Answer.CORRECT)),
     )
     head = (say("figure", language), str(summary.manifest.get("label") or say("value", language)))
     return Table(title="", head=head, rows=tuple((say(name, language), value) for name, value in rows))
@@ -83,6 +83,10 @@ def context_latency(counting: Sequence[Judged], language: Language) -> Table:
         "n",
     )
     return Table(title=say("Latency by length", language), head=tuple(say(name, language) for name in names), rows=tuple(rows))
+
+
+def _of_scenario(counting: Iterable[Judged], name: str) -> list[Judged]:
+    return [request for request in counting if request.record.case.scenario == name]
 
 
 def _by_tier(counting: Iterable[Judged]) -> list[tuple[str, list[Judged]]]:
