@@ -5,12 +5,12 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sidecar.clocks import sample
 
 from loadkit.incidents import Incident, find
 from loadkit.kernel_log import parse
 from loadkit.record import Sample
 from loadkit.sidecar.kernel import data_of
+from sidecar.clocks import sample
 
 RECORDED = Path(__file__).parent / "fixtures" / "kernel_log"
 GIB = 1 << 30
@@ -144,27 +144,10 @@ def test_a_quiet_run_has_none():
 
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
 KEYS = [
-    "event",
-    "id",
-    "running",
-    "oom_kill",
-    "oom_killed",
-    "restart_count",
-    "started_at",
-    "pid",
-    "action",
-    "exit_code",
-    "mem_available_bytes",
-    "psi_memory_full_avg10",
-    "cgroup",
-    "constraint",
-    "comm",
-    "level",
-    "armed",
-    "restarted",
-    "expected",
-    "signal",
-]
+    "event", "id", "running", "oom_kill", "oom_killed", "restart_count", "started_at", "pid", "action", "exit_code",
+    "mem_available_bytes", "psi_memory_full_avg10", "cgroup", "constraint", "comm", "level", "armed", "restarted",
+    "expected", "signal",
+]  # fmt: skip
 WORDS = ["docker", "die", "kill", "oom", "oom_kill", "memcg_kill", "oom_constraint", "abort", "baseline"]
 data = st.dictionaries(st.sampled_from(KEYS), st.one_of(values, st.sampled_from(WORDS)))
 damaged = st.builds(

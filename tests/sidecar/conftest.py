@@ -1,7 +1,7 @@
 """Fixtures of this folder."""
 
-from tests.sidecar.engine import engine
-from tests.sidecar.servers import processes
-from tests.sidecar.sidecars import start
+from sidecar.engine import engine
+from sidecar.servers import processes
+from sidecar.sidecars import start
 
 __all__ = ["engine", "processes", "start"]

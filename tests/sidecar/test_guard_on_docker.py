@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.sidecar.engine import Engine, docker, eventually
-from tests.sidecar.sidecars import Running, Start
 
 from loadkit.sidecar_client import GuardState
+from sidecar.engine import Engine, docker, eventually
+from sidecar.sidecars import Running, Start
 
 pytestmark = pytest.mark.docker
 

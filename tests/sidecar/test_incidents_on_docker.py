@@ -3,11 +3,11 @@
 import time
 
 import pytest
-from tests.sidecar.engine import Engine, docker, eventually
-from tests.sidecar.sidecars import Running, Start
 
 from loadkit.incidents import Incident, find
 from loadkit.record import Sample
+from sidecar.engine import Engine, docker, eventually
+from sidecar.sidecars import Running, Start
 
 pytestmark = pytest.mark.docker
 

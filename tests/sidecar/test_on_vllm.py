@@ -6,9 +6,9 @@ import urllib.request
 from collections.abc import Callable
 
 import pytest
-from tests.sidecar.sidecars import Start
 
 from loadkit.gauges import PrefixDelta, prefix_delta
+from sidecar.sidecars import Start
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -10,12 +10,12 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sidecar.clocks import BOOT, JumpingClock, S, sample
 
 from loadkit.record import Sample, from_line, to_line
 from loadkit.sidecar.recorder import Recorder, Rotation
 from loadkit.sidecar.samples import Stamper
 from loadkit.sidecar.span import lines_between
+from sidecar.clocks import BOOT, JumpingClock, S, sample
 
 
 def recorder(path: Path, **rotation: int) -> Recorder:

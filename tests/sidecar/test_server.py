@@ -4,13 +4,13 @@ import time
 from typing import Any
 
 import pytest
-from tests.sidecar.servers import Processes
 
 from loadkit.clock import SystemClock
 from loadkit.errors import UsageError
 from loadkit.sidecar import server_process
 from loadkit.sidecar.samples import KEYS, Missing
 from loadkit.sidecar.server import Server, base_url
+from sidecar.servers import Processes
 
 
 def server(url: str) -> Server:

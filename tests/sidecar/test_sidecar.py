@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.sidecar.engine import eventually
-from tests.sidecar.servers import Processes
-from tests.sidecar.sidecars import Running, Start
 
 from loadkit.errors import SidecarLost, UsageError
 from loadkit.gauges import history, prefix_delta, rows, write_csv
 from loadkit.record import Sample, from_line
 from loadkit.sidecar.samples import KEYS
 from loadkit.sidecar_client import ClockOffset, SidecarClient, clock_offset, command
+from sidecar.engine import eventually
+from sidecar.servers import Processes
+from sidecar.sidecars import Running, Start
 
 
 def ns() -> int:

@@ -2,10 +2,10 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sidecar.clocks import sample
 
 from loadkit.record import Sample
 from loadkit.sidecar.watchman import GIB, Judgement, Thresholds, Watchman
+from sidecar.clocks import sample
 
 
 def course(*available_gib: float, step_s: float = 0.25, oom_kill: int = 0) -> list[Sample]:
