@@ -31,6 +31,9 @@ def main(
     host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
     preset: Annotated[str, typer.Option(help=PRESET_HELP)] = "fast",
     speed: Annotated[float, typer.Option(help="run the preset this many times as fast")] = 1.0,
+    pace_ms: Annotated[
+        float | None, typer.Option(min=0, help="instead of the preset's decode speed: milliseconds of a step at any batch size")
+    ] = None,
     model: Annotated[str, typer.Option(help="name in /v1/models")] = "loadkit-sim",
     max_model_len: Annotated[int | None, typer.Option(min=1, help="context length, tokens")] = None,
     max_num_seqs: Annotated[int | None, typer.Option(min=1, help="most sequences in a step")] = None,
@@ -79,6 +82,7 @@ def main(
     settings = settings_from(
         preset,
         factor=speed,
+        pace_s=None if pace_ms is None else pace_ms / 1e3,
         port=port,
         host=host,
         model=model,

@@ -20,6 +20,8 @@ from loadkit.simulator.faults.table import Fault
 from loadkit.simulator.frames import KEEP_ALIVE
 from loadkit.simulator.truth import TruthLog, Witness
 
+now_ns = time.monotonic_ns
+
 KEEP_ALIVE_S = 5.0
 """uvicorn's, and so vLLM's: an idle connection is closed after 5 s."""
 
@@ -71,7 +73,8 @@ class Exchange:
         self.headers = headers
         self.body = body
         self.began_ns = time.monotonic_ns()
-        self._witness = Witness(path=path, received_ns=self.began_ns, request_id=headers.get("x-request-id"))
+        kept = connection.app.truth.kept
+        self._witness = Witness(kept=kept, path=path, received_ns=self.began_ns, request_id=headers.get("x-request-id"))
         self.outlet: Outlet = self
         self.fault: Fault | None = None
         self.gone: Callable[[], None] | None = None
@@ -98,7 +101,13 @@ class Exchange:
 
     def event(self, payload: bytes, part: Part = "token") -> int:  # noqa: ARG002  # for outlets that treat them differently
         """One SSE event as one HTTP chunk and one write."""
-        return self.write(chunk(payload))
+        if self.over:
+            return 0
+        data = b"%x\r\n%b\r\n" % (len(payload), payload)
+        self.last_ns = at = now_ns()
+        if not self.connection.send(data):
+            self._witness.buffered += 1
+        return at
 
     def end_stream(self) -> None:
         self.write(b"0\r\n\r\n")
@@ -112,9 +121,9 @@ class Exchange:
         self.finish()
 
     def write(self, data: bytes) -> int:
-        self.last_ns = at = time.monotonic_ns()
-        if not self.over:
-            self.witness.buffered += not self.connection.send(data)
+        self.last_ns = at = now_ns()
+        if not self.over and not self.connection.send(data):
+            self._witness.buffered += 1
         return at
 
     def finish(self) -> None:
@@ -167,6 +176,7 @@ class Connection(asyncio.Protocol):
         self.loop = loop
         self.closing = False
         self.stale = False
+        self._buffering = False
         self._open_ones = open_ones
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
@@ -216,23 +226,29 @@ class Connection(asyncio.Protocol):
 
     def send(self, data: bytes) -> bool:
         """Hand bytes to the kernel; False if some had to be buffered (or nobody is there to take them)."""
-        transport = self._transport
-        if transport is None or self._file < 0 or transport.is_closing():
+        if self._file < 0:
             return False
-        if transport.get_write_buffer_size():
-            transport.write(data)
+        if self._buffering and not self._drained():
+            cast(asyncio.Transport, self._transport).write(data)
             return False
         try:
             sent = os.write(self._file, data)
         except BlockingIOError:
             sent = 0
         except OSError:  # the client is gone; the loop tells us through connection_lost
-            transport.abort()
+            cast(asyncio.Transport, self._transport).abort()
             return False
-        if sent < len(data):
-            transport.write(data[sent:])
-            return False
-        return True
+        if sent == len(data):
+            return True
+        cast(asyncio.Transport, self._transport).write(data[sent:])
+        self._buffering = True
+        return False
+
+    def _drained(self) -> bool:
+        """Whether the transport's buffer is empty again, so that bytes may go past it."""
+        transport = cast(asyncio.Transport, self._transport)
+        self._buffering = bool(transport.get_write_buffer_size())
+        return not self._buffering
 
     def next_request(self) -> None:
         self._exchange = None
@@ -248,12 +264,14 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         if self._transport is not None:
+            self._file = -1
             self._transport.close()
 
     def abort(self, *, reset: bool = False) -> None:
         """Drop the connection: with `reset` as RST, else as an ordinary end without the rest of the response."""
         if self._transport is None:
             return
+        self._file = -1
         if reset:
             import socket
             import struct

@@ -26,16 +26,12 @@ class Counts:
     created: int | None = None
 
 
-def running_usage(counts: Counts) -> bytes:
+def running_usage(prompt: int, completion: int, reasoning: int | None) -> bytes:
     """The usage of one chunk, where continuous_usage_stats was asked for (without details of the prompt)."""
-    text = b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d' % (
-        counts.prompt,
-        counts.prompt + counts.completion,
-        counts.completion,
-    )
-    if counts.reasoning is None:
+    text = b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d' % (prompt, prompt + completion, completion)
+    if reasoning is None:
         return text + b"}"
-    return text + b',"completion_tokens_details":{"reasoning_tokens":%d}}' % counts.reasoning
+    return text + b',"completion_tokens_details":{"reasoning_tokens":%d}}' % reasoning
 
 
 def final_usage(counts: Counts, *, chat: bool) -> dict[str, Any]:

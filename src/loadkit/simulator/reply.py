@@ -79,10 +79,12 @@ class Reply:
         self.begun = False
         self.over = False
 
-    def counts(self, completion: int, reasoning: int) -> Counts:
-        return Counts(
-            prompt=len(self.prompt), completion=completion, reasoning=reasoning if self.asked.reasoning_details else None
-        )
+    def running_usage(self, completion: int, reasoning: int) -> bytes | None:
+        """The running usage of a chunk, where it was asked for."""
+        asked = self.asked
+        if not asked.running_usage:
+            return None
+        return running_usage(len(self.prompt), completion, reasoning if asked.reasoning_details else None)
 
     def totals(self) -> Counts:
         """Usage over all choices, with the cache figures of the first."""
@@ -101,7 +103,7 @@ class Reply:
         self.begun = True
         if not isinstance(self.frames, ChatFrames):
             return
-        usage = running_usage(self.counts(0, 0)) if self.asked.running_usage else None
+        usage = self.running_usage(0, 0)
         ids = self.prompt if self.asked.token_ids else None
         for index in range(len(self.choices)):
             at = self.outlet.event(self.frames.role(index, usage, ids, self.asked.prompt_text), "role")
@@ -211,7 +213,7 @@ class Choice:
         self.unseen += output.end - start
         if output.finish is None and delta is EMPTY_DELTA and ids is None:
             return None
-        usage = running_usage(self.reply.counts(self.shown, self.reasoning)) if asked.running_usage else None
+        usage = self.reply.running_usage(self.shown, self.reasoning)
         tokens, self.unseen = self.unseen, 0
         logprobs = fake_logprobs(self.script, start, output.end) if asked.logprobs else None
         if output.finish is None:
@@ -229,7 +231,7 @@ class Choice:
         self._count(output.end)
         if output.finish is not None:
             self._finish(output)
-        usage = running_usage(Counts(prompt=len(self.reply.prompt), completion=self.shown)) if asked.running_usage else None
+        usage = self.reply.running_usage(self.shown, 0)
         ids = self.script.tokens[start : output.end] if asked.token_ids else None
         prompt_ids = self.reply.prompt if asked.token_ids and start == 0 else None
         payload = frames.event(self.index, text, usage, (self.finish, self.stop_reason), ids, prompt_ids)
@@ -270,7 +272,10 @@ class Choice:
             parts.append(call_more(piece, self.call))
 
     def _count(self, end: int) -> None:
-        self.reasoning += self.script.kinds[self.shown : end].count("r")
+        if end - self.shown == 1:
+            self.reasoning += self.script.kinds[self.shown] == "r"
+        else:
+            self.reasoning += self.script.kinds[self.shown : end].count("r")
         self.shown = end
 
     def _finish(self, output: Output) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from loadkit.simulator.blocks import BlockPool, next_hash
 from loadkit.simulator.sequence import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """A sequence's share of a step: `new` tokens computed after `before`; `samples` if it then has an output token."""
 
     sequence: Sequence
@@ -76,14 +76,18 @@ class Scheduler:
         return step
 
     def _continue(self, step: Step, left: int) -> int:
-        index = 0
+        index, size, drafts = 0, self.pool.block_size, self._drafts
         while index < len(self.running) and left > 0:
             sequence = self.running[index]
-            decoding = sequence.computed >= sequence.length - 1 and sequence.made > 0
-            new = min(sequence.length - sequence.computed + (self._drafts if decoding else 0), left)
-            if not self._room(sequence, sequence.computed + new, step):
+            before, length = sequence.computed, sequence.length
+            decoding = sequence.made > 0 and before >= length - 1
+            new = min(length - before + drafts if decoding else length - before, left)
+            if before + new > len(sequence.blocks) * size and not self._room(sequence, before + new, step):
                 break
-            self._share(step, sequence, new, prefill=not decoding)
+            after = before + new
+            step.shares.append(Share(sequence, before, new, not decoding, after >= length))
+            if after // size > before // size:
+                self._remember(sequence, before, min(after, length))
             left -= new
             index += 1
         return left
@@ -123,7 +127,8 @@ class Scheduler:
                 sequence.queried, sequence.cached = True, hit
                 step.queried_tokens += len(sequence.prompt)
                 step.hit_tokens += hit
-            self._share(step, sequence, new, prefill=True)
+            step.shares.append(Share(sequence, hit, new, True, hit + new >= sequence.length))
+            self._remember(sequence, hit, hit + new)
             left -= new
 
     def _cached(self, sequence: Sequence) -> list[int]:
@@ -132,12 +137,6 @@ class Scheduler:
             return []
         found = self.pool.find(sequence.hashes[: (sequence.length - 1) // self.pool.block_size])
         return found[:-1] if self._drop_block and found else found
-
-    def _share(self, step: Step, sequence: Sequence, new: int, *, prefill: bool) -> None:
-        before = sequence.computed
-        samples = before + new >= sequence.length
-        step.shares.append(Share(sequence, before, new, prefill, samples))
-        self._remember(sequence, before, min(before + new, sequence.length))
 
     def _remember(self, sequence: Sequence, before: int, after: int) -> None:
         """Blocks that become full can be found by others from now on, as in vLLM when the step is scheduled."""

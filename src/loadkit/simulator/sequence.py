@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from array import array
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from loadkit.simulator.script import Script
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """What a step brought one sequence: output tokens [start, end), and the finish reason if they are the last."""
 
     start: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +86,10 @@ class Settings:
         return f"vllm-{VERSION}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:8]}"
 
 
-def settings_from(preset: str, *, factor: float = 1.0, **given: Any) -> Settings:
+def settings_from(preset: str, *, factor: float = 1.0, pace_s: float | None = None, **given: Any) -> Settings:
     """Settings of a preset, `factor` times as fast, with what was given explicitly (`None` leaves the preset's value).
+
+    `pace_s` is the length of a step at any batch size, instead of the preset's decode speed.
 
     Raises:
         UsageError: an unknown preset, or a speed factor that is not positive.
@@ -98,7 +100,10 @@ def settings_from(preset: str, *, factor: float = 1.0, **given: Any) -> Settings
     if factor <= 0:
         raise UsageError("the speed factor must be above 0", where="--speed", remedy="give 20 for twenty times as fast")
     chosen = {key: value for key, value in given.items() if value is not None}
-    return Settings(preset=preset, speed=known.speed.faster(factor), **{**_server(known), **chosen})
+    settings = Settings(preset=preset, speed=known.speed.faster(factor), **{**_server(known), **chosen})
+    if pace_s is None:
+        return settings
+    return replace(settings, speed=replace(settings.speed, streams={1: settings.tokens_per_step / pace_s} if pace_s else {}))
 
 
 def _server(preset: Preset) -> dict[str, Any]:

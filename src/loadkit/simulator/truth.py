@@ -48,8 +48,12 @@ class Witness:
     finish: str | None = None
     fault: str | None = None
     aborted: bool = False
+    kept: bool = False
 
     def event(self, at_ns: int, due_ns: int, tokens: int, kind: str) -> None:
+        """An event with tokens went out; remembered only where a truth log is kept."""
+        if not self.kept:
+            return
         self.at_ns.append(at_ns)
         self.due_ns.append(due_ns)
         self.tokens.append(tokens)
@@ -85,8 +89,12 @@ class TruthLog:
     def __init__(self, path: Path | None):
         self._file: BinaryIO | None = path.open("ab", buffering=0) if path else None
 
+    @property
+    def kept(self) -> bool:
+        return self._file is not None
+
     def write(self, witness: Witness) -> None:
-        if self._file is not None:
+        if self._file is not None and witness.kept:
             self._file.write(orjson.dumps(witness.facts(time.monotonic_ns()), option=orjson.OPT_APPEND_NEWLINE))
 
     def close(self) -> None:
