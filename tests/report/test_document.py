@@ -173,6 +173,7 @@ def test_the_retest_table_has_the_rows_of_the_earlier_experiment():
         "long retrieval, most thinking tokens": ("300",),
         "prefix reuse, correct": ("1/1",),
         "prefix reuse, cached tokens": ("24000",),
+        "prefix reuse, same answers cold and warm": ("–",),
         "smoke (arithmetic, Chinese, tool call), correct": ("–",),
         "code, correct": ("–",),
     }

@@ -161,6 +161,7 @@ class SummaryFile:
     slos: list[dict[str, Any]]
     retrieval: list[dict[str, Any]]
     effective_context: list[dict[str, Any]]
+    same_answers_cold_and_warm: dict[str, int]
     tokens: dict[str, Any]
     client: dict[str, Any]
     host: dict[str, Any]
@@ -194,6 +195,7 @@ def exported(summary: Summary, verdict: Verdict) -> SummaryFile:
         slos=[_slo(result) for result in summary.slos],
         retrieval=_plain(summary.cells),
         effective_context=_plain(summary.contexts),
+        same_answers_cold_and_warm={"same": summary.pairs[0], "pairs": summary.pairs[1]},
         tokens=_plain(summary.tokens),
         client=_client(summary),
         host={**_plain(summary.host), "events": _plain(summary.host.events)},

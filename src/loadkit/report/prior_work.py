@@ -45,6 +45,7 @@ def retest(summary: Summary, counting: Sequence[Judged], language: Language) -> 
         ("long retrieval, most thinking tokens", _most(long, lambda record: record.usage.reasoning_tokens)),
         ("prefix reuse, correct", _share(prefix, lambda request: request.answer is Answer.CORRECT)),
         ("prefix reuse, cached tokens", _sum(prefix, lambda record: record.usage.cached_tokens)),
+        ("prefix reuse, same answers cold and warm", f"{summary.pairs[0]}/{summary.pairs[1]}" if summary.pairs[1] else DASH),
         ("smoke (arithmetic, Chinese, tool call), correct", _share(smoke, lambda request: request.answer is Answer.CORRECT)),
         ("code, correct", _share(code, lambda request: request.answer is Answer.CORRECT)),
     )

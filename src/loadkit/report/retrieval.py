@@ -13,7 +13,10 @@ def tables(summary: Summary, language: Language) -> list[Table | str | None]:
     """A grid and a ladder for each scenario with lengths, and the effective context."""
     names = dict.fromkeys(cell.scenario for cell in summary.cells)
     grids = [grid([cell for cell in summary.cells if cell.scenario == name], language) for name in names]
-    return [*grids, *(ladder(one, language) for one in summary.contexts), content.contexts(summary, language)]
+    same, pairs = summary.pairs
+    words = "Asked cold and warm: {same} of {pairs} questions got the same answer."
+    line = say(words, language, same=same, pairs=pairs) if pairs else ""
+    return [*grids, *(ladder(one, language) for one in summary.contexts), content.contexts(summary, language), line]
 
 
 def grid(cells: list[Cell], language: Language) -> Table:

@@ -86,6 +86,25 @@ def effective_contexts(requests: Sequence[Judged]) -> tuple[EffectiveContext, ..
     )
 
 
+def same_answers(requests: Sequence[Judged]) -> tuple[int, int]:
+    """(pairs with the same answer, pairs): the same question asked cold and warm, as the tag `pair` joins them.
+
+    Prefix reuse on hybrid models has corrupted answers at temperature 0 while every figure looked healthy (vLLM #53912).
+    """
+    pairs: dict[str, list[Judged]] = {}
+    for request in requests:
+        pair = request.record.case.tags.get("pair")
+        if request.counts and request.completed and isinstance(pair, str):
+            pairs.setdefault(pair, []).append(request)
+    both = [part for part in pairs.values() if {"cold", "warm"} <= {request.record.case.cache for request in part}]
+    return sum(len({_answer(request) for request in part}) == 1 for part in both), len(both)
+
+
+def _answer(request: Judged) -> str | None:
+    """The answer's text, or its hash where texts are not kept."""
+    return request.record.answer_sha256 or request.record.answer
+
+
 def _effective(scenario: str, requests: Sequence[Judged], short: Sequence[Judged]) -> EffectiveContext:
     tiers: dict[str, list[Judged]] = {}
     for request in requests:

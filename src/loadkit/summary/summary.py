@@ -16,7 +16,7 @@ from loadkit.summary.doubts import Drift, drifts, not_verified, self_test
 from loadkit.summary.group import Group, group_of
 from loadkit.summary.host import Host, judge_host
 from loadkit.summary.judged import Judged, judged
-from loadkit.summary.retrieval import Cell, EffectiveContext, effective_contexts, grid
+from loadkit.summary.retrieval import Cell, EffectiveContext, effective_contexts, grid, same_answers
 from loadkit.summary.stage import Stage
 from loadkit.summary.tally import Part, parts_of, stages_of, tally
 
@@ -34,7 +34,8 @@ class Summary:
         stages, scenarios, tiers: the tables. `retries`: attempts after the first, or `None` if there were none.
         skipped: items of the plan that were not sent, with the reason; they stay in the denominator.
         stops: reasons why the run was stopped early, as the plan's log holds them.
-        slos: the objectives' results. `cells`, `contexts`: retrieval.
+        slos: the objectives' results. `cells`, `contexts`: retrieval. `pairs`: (same answer, all) of questions asked cold and
+            warm.
         fingerprints: how often each system_fingerprint was seen. `lost_workers`: names.
         selftest: the machine's last self-test, or `None`. `not_verified`: sentences, keys of `language.say`.
     """
@@ -57,6 +58,7 @@ class Summary:
     slos: tuple[slo.Result, ...]
     cells: tuple[Cell, ...]
     contexts: tuple[EffectiveContext, ...]
+    pairs: tuple[int, int]
     fingerprints: dict[str, int]
     lost_workers: tuple[str, ...]
     broken_lines: int
@@ -111,6 +113,7 @@ def summarise(run: Run, *, selftest: dict[str, Any] | None = _FROM_MACHINE) -> S
         slos=tuple(_slo_results(objectives, counting, whole)),
         cells=grid(requests),
         contexts=effective_contexts(requests),
+        pairs=same_answers(requests),
         fingerprints=dict(Counter(f for request in counting if (f := request.record.system_fingerprint))),
         lost_workers=_lost_workers(run),
         broken_lines=run.broken_lines,
