@@ -23,7 +23,7 @@ import httpx2
 from loadkit.clock import Clock, SystemClock
 from loadkit.errors import UsageError
 from loadkit.outcome import outcome_of
-from loadkit.reception import Reception
+from loadkit.reception import Reception, TimedOut
 from loadkit.record import Failure, Outcome, Record, Start
 from loadkit.request import Request, Target, wire_body
 from loadkit.transport.measuring import RECEIVER, MeasuringTransport
@@ -192,7 +192,7 @@ class Client:
             return
         try:
             response = await self._http.send(wire, stream=True)
-        except httpx2.TransportError as problem:
+        except (httpx2.TransportError, TimedOut) as problem:
             reception.failed(problem, self._clock.monotonic_ns(), trusted=False)
             return
         del response.stream  # it points back at the response: a cycle per request, and the collector is off while measuring

@@ -45,7 +45,7 @@ class Reception:
     """
 
     __slots__ = (
-        "_abort", "_at", "_closed", "_encoded", "_end", "_headers", "_inflate", "_kinds", "_life_ns", "_limits",
+        "_abort", "_at", "_closed", "_encoded", "_end", "_headers", "_inflate", "_is_over", "_kinds", "_life_ns", "_limits",
         "_loop", "_merged", "_now", "_phase_ns", "_plain", "_plain_bytes", "_read", "_shortest_s", "_since_token_ns",
         "_timer", "_tokens", "_written_ns", "connected_ns", "decoder", "done", "error", "finished", "over", "phase",
         "problem", "reason", "sent_ns", "status", "streamed", "trusted",
@@ -83,6 +83,7 @@ class Reception:
         self._plain_bytes = 0
         self._inflate: Any = None
         self._encoded = False
+        self._is_over = False
         self._life_ns = 0
         self._since_token_ns = 0
         self._phase_ns = 0
@@ -224,7 +225,7 @@ class Reception:
 
     def stop(self) -> None:
         """Nobody wants the answer any more: close the connection."""
-        if self._abort is not None and not self.over.done():
+        if self._abort is not None:
             self._abort(ConnectionAbortedError("stopped"))
         now = self._now()
         self._close(now, now, trusted=False)
@@ -283,15 +284,17 @@ class Reception:
             self._closed = (at_ns, read_ns)
 
     def _close(self, at_ns: int, read_ns: int, *, trusted: bool) -> None:
-        if self.over.done():
+        if self._is_over:
             return
+        self._is_over = True
         self.trusted = trusted
         self._closes(at_ns, read_ns)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._abort = None
-        self.over.set_result(None)
+        if not self.over.done():  # the waiting task may have been cancelled, and the future with it
+            self.over.set_result(None)
 
     def _content_type(self, value: bytes) -> None:
         """What came decides how it is read, not what was asked for: proxies answer streams in one piece, and the reverse."""

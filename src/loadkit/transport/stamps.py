@@ -27,13 +27,12 @@ class Stamps:
     the epoch at the end of an answer, after `renew`, is the one at its beginning.
     """
 
-    __slots__ = ("_anchor", "_clock", "_keeper", "epoch", "offset_ns", "wanted")
+    __slots__ = ("_anchor", "_clock", "_keeper", "epoch", "offset_ns")
 
     def __init__(self, clock: Clock, *, wanted: bool = True):
-        self.wanted = wanted
         self.epoch = 0
         self._clock = clock
-        self._keeper: socket.socket | None = None
+        self._keeper = _keeper() if wanted else None
         self._set(anchor(clock))
 
     def renew(self) -> int:
@@ -50,14 +49,9 @@ class Stamps:
 
     def enable(self, sock: socket.socket) -> bool:
         """Ask for kernel stamps on a socket; false where this system has none."""
-        if not self.wanted:
+        if self._keeper is None:
             return False
-        try:
-            if self._keeper is None:
-                self._keeper = _keeper()
-            sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        except OSError:
-            return False
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         return True
 
     def close(self) -> None:
@@ -70,12 +64,15 @@ class Stamps:
         self.offset_ns = fresh.wall_ns - fresh.monotonic_ns
 
 
-def _keeper() -> socket.socket:
-    """Linux stamps packets while any socket wants it, and switches that on a moment late: one socket keeps it on."""
+def _keeper() -> socket.socket | None:
+    """Linux stamps packets while any socket wants it, and begins a moment after the first one asked: one socket keeps it on.
+
+    `None` where the system knows no such option.
+    """
     keeper = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         keeper.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     except OSError:
         keeper.close()
-        raise
+        return None
     return keeper
