@@ -137,6 +137,23 @@ def test_the_series_stands_still_when_the_run_has_ended():
     assert len(live.series) == 0
 
 
+def test_the_series_ends_with_the_last_request():
+    """While the report is made nothing moves, so no zeros are drawn."""
+    live = begun()
+    live.progress.total = 1
+    live.ended(ended(1, 5 * S))
+    live.tick(6 * S)
+    assert len(live.series) == 0
+
+
+def test_in_flight_comes_from_heartbeats_where_starts_are_not_told():
+    """On a master the workers' engines say how much is in flight."""
+    live = begun()
+    for worker in ("a", "b"):
+        live.heartbeat(Heartbeat(at_ns=S, in_flight=3, cpu_ns=0, loop_late_max_ns=0, rss_bytes=0, worker=worker))
+    assert live.in_flight == 6
+
+
 def test_samples_become_gauges():
     """Memory in GiB, KV in per cent, hits as a share of the tokens asked for lately."""
     live = begun()

@@ -62,23 +62,25 @@
     const { spec, box } = one;
     const axis = (extra) => Object.assign({ stroke: () => css("--soft"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { stroke: () => css("--line"), width: 1 }, font: "11.5px system-ui, sans-serif" }, extra);
     const steps = spec.stepped ? { paths: uPlot.paths.stepped({ align: -1 }) } : {};
-    const top = (u, min, max) => [0, spec.top || Math.max((max || 0) * 1.1, spec.levels ? levels()[0][1] * 1.15 : 0) || 1];
+    const known = (u) => u.data.slice(1).some((values) => values.some((value) => value !== null));
+    const top = (u, min, max) => [0, spec.top || Math.max((max || 0) * 1.1, spec.levels && known(u) ? levels()[0][1] * 1.15 : 0) || 1];
+    const whole = spec.stepped ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] } : {};
     return new uPlot({
       width: Math.max(280, box.clientWidth), height: 190, legend: { show: false }, padding: [10, 10, 0, 0],
       cursor: { sync: { key: "lk-live" }, drag: { x: false, y: false }, points: { size: 5 } },
       scales: { x: { time: false, range: (u, min, max) => [min || 0, Math.max(max || 0, (min || 0) + 10)] }, y: { range: top } },
       series: [{}, ...spec.series.map(([, name, colour, dashed]) => Object.assign({ label: name, stroke: () => css(colour), width: 2, dash: dashed ? [6, 4] : undefined, spanGaps: true, points: { show: (u, i) => u.data[i].filter((value) => value !== null).length < 2 } }, steps))],
-      axes: [axis({ values: (u, ticks) => ticks.map(clock), space: 60, size: 28, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600] }), axis({ values: (u, ticks) => ticks.map(spec.write), size: 68, space: 32 })],
-      hooks: { draw: [(u) => lines(u, spec)], setCursor: [(u) => show(one, u.cursor.idx)] },
+      axes: [axis({ values: (u, ticks) => ticks.map(clock), space: 60, size: 28, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600] }), axis(Object.assign({ values: (u, ticks) => ticks.map(spec.write), size: 68, space: 32 }, whole))],
+      hooks: { draw: [(u) => lines(u, spec, known(u))], setCursor: [(u) => show(one, u.cursor.idx)] },
     }, [drawn.times, ...spec.series.map(([column]) => drawn.columns[column] || [])], box);
   }
   const levels = () => Object.entries((data && data.levels) || { warn: 8 }).sort((a, b) => b[1] - a[1]);
-  function lines(u, spec) {
+  function lines(u, spec, known) {
     const { left, top, width, height } = u.bbox, ratio = uPlot.pxRatio, ctx = u.ctx;
     ctx.save();
     ctx.beginPath(); ctx.rect(left, top, width, height); ctx.clip();
     ctx.font = `${10.5 * ratio}px system-ui, sans-serif`; ctx.textAlign = "left"; ctx.textBaseline = "bottom";
-    if (spec.levels) for (const [name, gib] of levels()) {
+    if (spec.levels && known) for (const [name, gib] of levels()) {
       const y = u.valToPos(gib, "y", true);
       ctx.strokeStyle = css(name === "warn" ? "--unsure" : "--bad"); ctx.lineWidth = ratio; ctx.setLineDash([4 * ratio, 4 * ratio]);
       ctx.beginPath(); ctx.moveTo(left, y); ctx.lineTo(left + width, y); ctx.stroke();
@@ -174,15 +176,25 @@
   function attach() {
     const tabs = document.querySelector(".MuiTabs-root"), shown = new URLSearchParams(location.search).get("tab") === "loadkit";
     const place = tabs && tabs.parentElement;
+    const address = document.querySelector("form input[name=host]");
+    if (address && !address.placeholder) address.placeholder = say("empty: the embedded simulator is measured");
     if (!host || !place) return;
     if (shown && host.parentElement !== place) place.append(host);
     host.hidden = !shown;
     if (shown) { theme(); if (data) draw(); }
   }
+  /* A page that shows the form while a run goes on (it was opened before --autostart's run began, or somebody else started one)
+     would stay there: Locust looks only while it believes that a test runs. */
+  let astray = 0;
+  function find_the_run() {
+    const running = ["running", "spawning"].includes(data.runner), busy = document.activeElement && document.activeElement.matches("input, select, textarea");
+    astray = running && !document.querySelector(".MuiTabs-root") && document.querySelector("form") && !busy ? astray + 1 : 0;
+    if (astray === 3) location.reload();
+  }
   async function poll() {
     try {
       const answer = await fetch(`${BASE}state?generation=${drawn.generation}&from=${drawn.times.length}`, { headers: { Accept: "application/json" } });
-      if (answer.ok && (answer.headers.get("Content-Type") || "").includes("json")) { take(await answer.json()); failures = 0; attach(); }
+      if (answer.ok && (answer.headers.get("Content-Type") || "").includes("json")) { take(await answer.json()); failures = 0; attach(); find_the_run(); }
     } catch {
       failures += 1; /* the server has gone (the run's end in --autoquit): look less often */
     }

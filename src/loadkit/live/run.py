@@ -143,7 +143,7 @@ class Live:
 
     def tick(self, at_ns: int) -> None:
         """Add one point to the series; called about once a second while the run goes on."""
-        if self.begun_ns is None or self.ended_as is not None:
+        if self.begun_ns is None or self.ended_as is not None or self._all_done:
             return
         recent = list(self._recent)
         late = [row for row in recent if row[0] >= at_ns - WINDOW_NS]
@@ -161,6 +161,12 @@ class Live:
             "hit_percent": self._hit_percent(),
             "memory_gib": self.memory_gib,
         })  # fmt: skip
+
+    @property
+    def _all_done(self) -> bool:
+        """The plan is done and only the report is being made: nothing more will move."""
+        progress = self.progress
+        return progress.total is not None and progress.done >= progress.total and not self.in_flight
 
     @property
     def in_flight(self) -> int:

@@ -30,6 +30,8 @@ ASSETS = {
     "uplot.js": (assets.UPLOT_SCRIPT, "application/javascript"),
     "uplot.css": (assets.UPLOT_STYLE, "text/css"),
 }
+_NO_HOST = '"missing_host_warning": true'
+"""Locust's hint to give a host; here an empty one means the embedded simulator."""
 _SCRIPT = '<script defer src="./loadkit/assets/uplot.js"></script><script defer src="./loadkit/assets/live.js"></script>'
 
 
@@ -110,5 +112,6 @@ def _extend(app: Flask, check: Check) -> None:
     @app.after_request
     def add_script(response: Response) -> Response:
         if request.endpoint == "locust.index" and response.mimetype == "text/html":
-            response.set_data(response.get_data(as_text=True).replace("</body>", f"{_SCRIPT}</body>"))
+            page = response.get_data(as_text=True).replace(_NO_HOST, _NO_HOST.replace("true", "false"))
+            response.set_data(page.replace("</body>", f"{_SCRIPT}</body>"))
         return response
