@@ -16,11 +16,11 @@ class Ask(PlanShape):
     """--rounds times all cases, in order."""
 
     def plan(self, job: Job) -> Plan:
-        options = job.options
+        cases = job.cases()
         return sequence(
-            job.cases(),
-            rounds=options.rounds,
-            name=options.scenario,
-            seed=options.plan_seed,
+            cases,
+            rounds=job.rounds,
+            name=job.options.scenario,
+            seed=job.options.plan_seed,
             asked={"answers": True, "truncation": True},
         )

@@ -18,7 +18,7 @@ class Ways(PlanShape):
     def plan(self, job: Job) -> Plan:
         shape = {
             "ways": job.options.ways,
-            "rounds": job.options.rounds,
+            "rounds": job.rounds,
             "requests_per_user": job.options.requests_per_user,
         }
         cases = job.cases(count=cases_of_comparison(**shape), speed=True)

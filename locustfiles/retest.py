@@ -20,7 +20,7 @@ class Retest(PlanShape):
     """Rounds, then prefix and smoke."""
 
     def plan(self, job: Job) -> Plan:
-        rounds, seed = job.options.rounds, job.options.plan_seed
+        rounds, seed = job.rounds, job.options.plan_seed
         short, code = job.cases("short", count=3), job.cases("code", count=1)
         crowd = job.cases("short", count=6 * rounds, first=3)
         long = job.documents("retest-long")

@@ -1,21 +1,20 @@
 """`<csv>_requests.csv` and `<csv>_stages.csv`: one row a request, one row a stage and round, for spreadsheets and scripts.
 
-Each column is an entry of a table (name, meaning, function), from which the reference page is made. Files are UTF-8 with a
-byte-order mark, which Excel needs for Chinese text; an empty cell means "does not apply" or "unknown".
+Each column is an entry of a table (name, meaning, function), from which the reference page is made. An empty cell means "does
+not apply" or "unknown".
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from loadkit import spreadsheet
 from loadkit.clock import Anchor
 from loadkit.metrics import METRICS, Metric, stalls
-from loadkit.run_folder import Run, write_atomically
+from loadkit.run_folder import Run
 from loadkit.summary import Judged, Round, Stage, Summary
 
 T = TypeVar("T")
@@ -67,12 +66,10 @@ def write(run: Run, summary: Summary, prefix: str) -> tuple[Path, Path]:
 
 
 def _written(path: Path, columns: tuple[Column[T], ...], rows: Iterable[T]) -> Path:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([column.name for column in columns])
-    writer.writerows([[_shown(column.of(row)) for column in columns] for row in rows])
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.getvalue().encode("utf-8-sig"))
+    with spreadsheet.written(path, [column.name for column in columns]) as file:
+        for row in rows:
+            file.add(_shown(column.of(row)) for column in columns)
     return path
 
 

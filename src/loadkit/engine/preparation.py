@@ -45,7 +45,7 @@ def base_url(host: str) -> str:
 
 
 def cases(name: str, folder: str | None, drawing: dict[str, Any], count: int | None = None, first: int = 0) -> dict[str, Any]:
-    """Cases of a scenario by name, with the files that they came from: {"cases": [...], "files": {name: path}}.
+    """Cases of a scenario, and what it says of the run: {"cases": [...], "files": {name: path}, "rounds", "slo"}.
 
     Raises:
         UsageError: there is no such scenario, or its file has a mistake.
@@ -62,4 +62,4 @@ def cases(name: str, folder: str | None, drawing: dict[str, Any], count: int | N
 
     found = scenario.find(name, where)
     drawn = scenario.cases(found, scenario.Drawing(**drawing), count=count, first=first, member=member)
-    return {"cases": drawn, "files": files, "workload": found.workload}
+    return {"cases": drawn, "files": files, "rounds": found.rounds, "slo": found.slo}

@@ -46,3 +46,4 @@ def _attach(environment: Any, **_: Any) -> None:
         web.install(environment, session.live, check=session.lead.checked)
     if environment.parsed_locustfiles is not None:  # Locust's command line, whose process is ours to end
         session.handle_signals()
+        session.begin_ahead()

@@ -10,6 +10,8 @@ from locust.stats import StatsCSVFileWriter
 
 from loadkit.front.locust_rows import bucket
 
+MARK_BYTES = len("\ufeff".encode())
+
 
 class CSVFiles(StatsCSVFileWriter):
     """Locust's writer, which also writes everything once more when a run ends and when Locust closes it.
@@ -24,19 +26,27 @@ class CSVFiles(StatsCSVFileWriter):
         self._header()
 
     def _header(self) -> None:
-        """Locust's loop writes the headers when it starts, which may be after the run of a library user has ended."""
+        """Locust's loop writes the headers when it starts, which may be after the run of a library user has ended.
+
+        A byte-order mark comes first: Excel needs it for names in Chinese and for µ and ·.
+        """
+        for file in (self.requests_csv_filehandle, self.failures_csv_filehandle, self.stats_history_csv_filehandle):
+            file.reconfigure(encoding="utf-8")
+            file.write("\ufeff")
         self.requests_csv_writer.writerow(self.requests_csv_columns)
         self._requests_start = self.requests_csv_filehandle.tell()
         self.failures_csv_writer.writerow(self.failures_columns)
         self.failures_csv_data_start = self.failures_csv_filehandle.tell()
         self.exceptions_csv_writer.writerow(self.exceptions_columns)
         self.exceptions_csv_data_start = self.exceptions_csv_filehandle.tell()
-        for file in (self.requests_csv_filehandle, self.failures_csv_filehandle, self.exceptions_csv_filehandle):
-            file.seek(0)
+        for file, start in ((self.requests_csv_filehandle, MARK_BYTES), (self.failures_csv_filehandle, MARK_BYTES)):
+            file.seek(start)
+        self.exceptions_csv_filehandle.seek(0)
 
     def write_all(self) -> None:
-        """Every file as of now; does nothing while the statistics are empty."""
-        if not self.environment.stats.entries or self.requests_csv_filehandle.closed:
+        """Every file as of now; does nothing while the statistics are empty, or were emptied."""
+        counted = any(entry.num_requests for entry in self.environment.stats.entries.values())
+        if not counted or self.requests_csv_filehandle.closed:
             return
         for file, start, rows, writer in (
             (self.requests_csv_filehandle, self._requests_start, self._requests_data_rows, self.requests_csv_writer),
@@ -52,7 +62,7 @@ class CSVFiles(StatsCSVFileWriter):
             rows(writer)
             file.truncate()
             file.flush()
-        if self.stats_history_csv_filehandle.tell() == 0:
+        if self.stats_history_csv_filehandle.tell() <= MARK_BYTES:
             self.stats_history_csv_writer.writerow(self.stats_history_csv_columns)
         self._stats_history_data_rows(self.stats_history_csv_writer, time.time())
         self.stats_history_flush()

@@ -17,6 +17,7 @@ from loadkit.request import Target
 from loadkit.run_folder import INPUTS
 
 SCENARIOS = Path("scenarios")
+ROUNDS = 3
 
 
 def _text(path: Path | None) -> str | None:
@@ -37,6 +38,7 @@ class Job:
     preflight: JSON
     call: Callable[..., Any]
     scenario_files: dict[str, str] = field(default_factory=dict)
+    said: JSON = field(default_factory=dict)
 
     def cases(self, name: str | None = None, *, count: int | None = None, first: int = 0, **drawing: Any) -> tuple[Case, ...]:
         """Distinct cases of a scenario, the same for the same `--plan-seed`.
@@ -56,7 +58,22 @@ class Job:
             first=first,
         )
         self.scenario_files.update(drawn["files"])
+        self.said.update({key: drawn[key] for key in ("rounds", "slo") if drawn[key]})
         return tuple(case_of(case) for case in drawn["cases"])
+
+    @property
+    def rounds(self) -> int:
+        """`--rounds`, else what the scenario says whose cases were drawn, else 3."""
+        if self.options.rounds is not None:
+            return self.options.rounds
+        return int(self.said.get("rounds", ROUNDS))
+
+    @property
+    def slo(self) -> list[str]:
+        """Service levels: those of `--slo`, and the scenario's on figures that it does not name."""
+        named = {text.partition("=")[0].strip() for text in self.options.slo}
+        more = [f"{name}={limit}" for name, limit in self.said.get("slo", {}).items() if name not in named]
+        return [*self.options.slo, *more]
 
     def documents(self, name: str, *, rungs: Sequence[float] = (), **drawing: Any) -> tuple[Case, ...]:
         """Cases about generated documents, in the order in which to ask them: by length, document, question.

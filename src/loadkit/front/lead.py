@@ -49,7 +49,7 @@ class Lead:
         self._send = send
         self._workplace = workplace
         self._simulator: Child | None = None
-        self._beginning = False
+        self.beginning = False
         self.live = live
         self.run: Run | None = None
         self.verdict = Verdict(exit_code=0, headline="")
@@ -96,7 +96,7 @@ class Lead:
 
     def begin(self, shape: PlanShape | None) -> int | None:
         """Make folder, plan and manifest, and start the conductor. Returns how many users are needed, `None` when refused."""
-        self._beginning = True
+        self.beginning = True
         try:
             options = options_of(self._environment)
             usable(options.run_dir)
@@ -114,7 +114,7 @@ class Lead:
             self.refuse(problem)
             return None
         finally:
-            self._beginning = False
+            self.beginning = False
         self.run = run
         self._say(f"run folder {run.folder}")
         gevent.spawn(self._led, run)
@@ -177,6 +177,8 @@ class Lead:
             run.manifest["plan"] = provenance.plan_facts(run.plan)
             run.manifest["asked"] |= run.plan.asked
             run.conductor = Conductor(run.plan, self, self._clock, stop_on_failure=run.options.stop_on_failure)
+        run.manifest["slo"] = job.slo
+        run.manifest["asked"]["slo"] = bool(job.slo)
         run.snapshot(job.scenario_files)
         run.save()
         if self._workplace is not None:
@@ -235,7 +237,7 @@ class Lead:
         """Ctrl-C or SIGTERM."""
         if self.run is not None and not self.run.finished.is_set():
             self.run.end("interrupted", reason)
-        elif self._beginning:
+        elif self.beginning:
             self.verdict = Verdict(exit_code=INTERRUPTED, headline=f"interrupted before the first request ({reason})")
 
     def _end_free_run(self) -> None:

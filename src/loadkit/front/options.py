@@ -59,6 +59,11 @@ def count(text: str) -> int:
     return int(text)
 
 
+def maybe_count(text: str) -> int | None:
+    """The same, where empty text leaves it open."""
+    return count(text) if text else None
+
+
 def whole(text: str) -> int:
     """A whole number, negative ones too."""
     try:
@@ -118,7 +123,9 @@ class Options:
     model: str = option("", "model to ask; empty: the one that /v1/models lists first")
     scenario: str = option("short", "scenario file to draw prompts from, by name")
     ways: tuple[int, ...] = option("1,2,4", "stages of a comparison: how many requests are in flight at once", read=counts)
-    rounds: int = option("3", "how often all stages are gone through", read=count)
+    rounds: int | None = option(
+        "", "how often all stages are gone through; empty: as the scenario says, else 3", read=maybe_count
+    )
     requests_per_user: int = option("1", "requests that each user of a stage sends in a row (sustained load)", read=count)
     max_tokens: int = option("512", "output tokens of a request, thinking included", read=count)
     long_max_tokens: int = option("2048", "the same, for scenarios with long contexts", read=count)

@@ -42,6 +42,8 @@ class Session:
         self._names = itertools.count(1)
         self._settled: set[str] = set()
         self._progress: Progress | None = None
+        self._begun_ahead: int | None = None
+        self._main = gevent.getcurrent()
         self._clock = SystemClock()
         with said_and_left():
             options = options_of(environment)
@@ -109,17 +111,25 @@ class Session:
     def begin(self, shape: PlanShape | None) -> int | None:
         """Begin a run; returns how many users it needs, `None` when it was refused."""
         assert self.lead is not None
-        users = self.lead.begin(shape)
-        run = self.lead.run
-        if users is None or run is None:
-            return None
+        if self._begun_ahead is not None:
+            ahead, self._begun_ahead = self._begun_ahead, None
+            return ahead
         self._settled.clear()
-        self._show_progress()
-        if isinstance(self.environment.runner, MasterRunner):
-            workers = max(1, self.environment.runner.worker_count)
-            setattr(self.environment.parsed_options, FACTS, {**self.lead.facts(run), "workers": workers})
-            gevent.spawn(self._watch_workers, run)
+        users = self.lead.begin(shape)
+        if users is not None:
+            self._show_progress()
         return users
+
+    def begin_ahead(self) -> None:
+        """Headless: begin before Locust starts anything, so that `-t` counts from the first user on, and a run that can't
+        begin ends with one line and its exit code, without empty tables.
+        """
+        if self.lead is None or not getattr(self.environment.parsed_options, "headless", False):
+            return
+        self._begun_ahead = self.begin(self.environment.shape_class)
+        if self._begun_ahead is None:
+            self._quit()
+            sys.exit(self.lead.verdict.exit_code)
 
     def _show_progress(self) -> None:
         """Headless, and not with `--only-summary`; rich is imported only here."""
@@ -159,8 +169,16 @@ class Session:
     def _test_start(self, environment: Any, **_: Any) -> None:
         if self.worker is not None:
             self.worker.begin()
-        elif environment.shape_class is None and self.begin(None) is None:
-            gevent.spawn(environment.runner.quit if self._starts_at_once() else environment.runner.stop)
+            return
+        if environment.shape_class is None and self.begin(None) is None:
+            gevent.spawn(environment.runner.stop)
+            return
+        assert self.lead is not None
+        assert self.run is not None
+        if isinstance(environment.runner, MasterRunner):
+            workers = max(1, environment.runner.worker_count)
+            setattr(environment.parsed_options, FACTS, {**self.lead.facts(self.run), "workers": workers})
+            gevent.spawn(self._watch_workers, self.run)
 
     def _test_stopping(self, environment: Any, **_: Any) -> None:
         """A master that quits does not wait for its workers' last words; so they are asked for them here."""
@@ -207,6 +225,10 @@ class Session:
     def _interrupted(self, name: str) -> None:
         if self.lead is not None:
             self.lead.interrupt(name)
+            if self.lead.beginning and getattr(self.environment.parsed_options, "headless", False):
+                self._quit()
+                gevent.get_hub().loop.run_callback(self._main.throw, SystemExit(self.lead.verdict.exit_code))
+                return
         self.environment.runner.quit()
         if self.environment.web_ui is not None:
             self.environment.web_ui.stop()

@@ -44,6 +44,9 @@ class PlanShape(LoadTestShape):
         return None
 
     def reset_time(self) -> None:
-        """Locust starts this shape (again): the next tick begins a run. A run may be over before the second tick."""
-        self._begun = False
-        super().reset_time()
+        """Locust starts this shape (again), so that the next tick begins a run; a master says so once more while it begins."""
+        session: Session | None = None if self.runner is None else getattr(self.runner.environment, "loadkit", None)
+        run = None if session is None else session.run
+        if run is None or run.finished.is_set():
+            self._begun = False
+        super().reset_time()  # type: ignore[no-untyped-call]

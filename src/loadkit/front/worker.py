@@ -7,6 +7,7 @@ from typing import Any
 
 import gevent
 import orjson
+from gevent.lock import BoundedSemaphore
 
 from loadkit import provenance
 from loadkit.clock import Clock
@@ -33,6 +34,7 @@ class Worker:
         self._outbox: list[Reply] = []
         self._courier: Courier | None = None
         self._opening: Any = None
+        self._finishing = BoundedSemaphore()
         self._clock_talk = ClockTalk(self.tell, clock)
         self.workplace = Workplace(environment, clock=clock, tell=self.tell, report=self._outbox.append, started=_not_told)
         gevent.spawn(self._post)
@@ -57,15 +59,19 @@ class Worker:
             self._opening = gevent.spawn(self._open, facts)
 
     def finish(self) -> None:
-        """Everything that is known goes to the master; idempotent."""
-        if self._opening is not None:
-            self._opening.join()
-        self._opening = None
-        self.workplace.close()
-        if self._courier is not None:
-            self._courier.stop()
-            self._courier = None
-        self._send_replies()
+        """Everything that is known goes to the master. Several of Locust's ways out lead here: the second waits for the first."""
+        with self._finishing:
+            if self._opening is not None:
+                self._opening.join()
+            self._opening = None
+            self.workplace.close()
+            if self._courier is not None:
+                self._courier.stop()
+                self._courier = None
+            self._send_replies()
+            self._send_stats()
+
+    def _send_stats(self) -> None:
         self._environment.runner._send_stats()  # Locust's own final report may come too late for its master
 
     def _halt(self) -> None:
