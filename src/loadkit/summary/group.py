@@ -27,7 +27,7 @@ class Group:
             a lower bound is known.
         prompt_tokens, cached_tokens: sums over the `cached_known` requests that report both (the hit share's two sides).
         distributions: by metric name, exact. `gaps`, `itl`, `stamp_error`: histograms (ITL weighted by tokens).
-        events, coalesced: chunks with tokens, and those whose stamp is a later one's.
+        events: chunks with tokens. coalesced: those of completed requests whose stamp is a later one's.
         estimated: streamed requests whose tokens per event are unknown.
         good: requests that are completed, not wrong and within every SLO.
         first_sent_ns, last_end_ns: first sent and last end (completed requests) or close (others).
@@ -121,7 +121,7 @@ def group_of(requests: Sequence[Judged], *, good: Mapping[str, bool] | None = No
         },
         **_histograms(done),
         events=sum(len(record.events.at_ns) for record in records),
-        coalesced=sum(len(record.events.coalesced) for record in records),
+        coalesced=sum(len(record.events.coalesced) for record in done),
         estimated=sum(token_times(record) == "estimated" for record in done),
         good=sum((good or {}).get(record.id, False) for record in records),
         busy_ns=sum(end - start for start, end in ends),
