@@ -6,6 +6,7 @@ import pytest
 
 from loadkit.sidecar.host import Host, cpu_times, oom_kills
 from loadkit.sidecar.samples import KEYS, Missing
+from sidecar.clocks import JumpingClock, S
 
 SPARK = Path(__file__).parents[1] / "fixtures" / "proc" / "spark"
 
@@ -35,11 +36,15 @@ def test_waiting_for_the_disk_is_idle():
 
 
 def test_the_cpu_share_is_since_the_look_before(tmp_path: Path):
-    """The first look has no share; the second has that of the time in between."""
+    """The first look has no share; the one a second later has that of the time in between."""
     (tmp_path / "meminfo").write_text("MemAvailable: 1 kB\n")
     (tmp_path / "stat").write_text("cpu  100 0 100 700 100 0 0 0 0 0\n")
-    host = Host(tmp_path)
+    (tmp_path / "loadavg").write_text("1.0 1.0 1.0 1/1 1\n")
+    clock = JumpingClock(10 * S)
+    host = Host(tmp_path, clock=clock)
     first = host.look()[0]
+    assert "load1" not in host.look()[0]  # a moment later
+    clock.now_ns += S
     (tmp_path / "stat").write_text("cpu  175 0 100 725 100 0 0 0 0 0\n")
     assert ("cpu_percent" in first, host.look()[0]["cpu_percent"]) == (False, 75.0)
 

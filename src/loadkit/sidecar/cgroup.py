@@ -43,7 +43,6 @@ class Cgroup:
             raise Missing(f"{folder}: {problem.strerror}; mount /sys/fs/cgroup read-only") from problem
         return [{"path": str(folder), "version": version, **found}]
 
-
     def _outside(self, folder: Path) -> Path:
         """In a cgroup namespace of one's own, another's path begins with `..`: it is looked up by its last part, once."""
         if ".." not in folder.parts:
