@@ -235,7 +235,8 @@ class Connection:
             receiver.failed(error, self._now(), trusted=trusted)
 
     def _still_trusted(self) -> bool:
-        return self._trusted and self._stamps.renew() == self._epoch
+        epoch = self._stamps.renew()
+        return self._trusted and epoch == self._epoch
 
     # --- called by the parser
 

@@ -58,6 +58,9 @@ async def ordinary_exchange(http: httpx2.AsyncClient, request: httpx2.Request, r
             await _send_and_read(http, request, receiver, clock.monotonic_ns)
     except TimeoutError:
         receiver.failed(stopped[0], clock.monotonic_ns(), trusted=False)
+    except asyncio.CancelledError:
+        receiver.failed(httpx2.ReadError("cancelled"), clock.monotonic_ns(), trusted=False)
+        raise
     except (httpx2.TransportError, OSError) as problem:
         receiver.failed(_plainly(problem), clock.monotonic_ns(), trusted=False)
 

@@ -1,0 +1,99 @@
+"""Connections that idle too long are closed before the server does it."""
+
+import asyncio
+
+from wire_servers import answer, playing, request
+
+from loadkit.clock import SystemClock
+from loadkit.transport.pool import Pool
+from loadkit.transport.stamps import Stamps
+
+
+class Jumping(SystemClock):
+    """The system's clock, plus jumps."""
+
+    jump_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return SystemClock.monotonic_ns() + self.jump_ns
+
+
+class Ignoring:
+    """A receiver that waits for the end."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.get_running_loop().create_future()
+
+    def sending(self, at_ns, *, connected_ns, abort):
+        pass
+
+    def written(self, at_ns):
+        pass
+
+    def headers(self, at_ns, read_ns, status, headers):
+        pass
+
+    def body(self, data, at_ns, read_ns, since_ns):
+        pass
+
+    def ended(self, at_ns, read_ns, *, trusted):
+        self.over.set_result(None)
+
+    def failed(self, error, at_ns, *, trusted):
+        self.over.set_exception(error)
+
+
+async def exchange(pool: Pool) -> None:
+    connection = await pool.connection(5)
+    receiver = Ignoring()
+    connection.exchange(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n", b"", receiver)
+    await receiver.over
+
+
+async def test_an_expired_connection_is_not_used_again():
+    """After 4 s idle it is closed and another one opened; before, it is used."""
+    async with playing(answer("a")) as wire:
+        clock = Jumping()
+        stamps = Stamps(clock)
+        host, port = wire.base_url.removeprefix("http://").removesuffix("/v1").split(":")
+        pool = Pool(host, int(port), clock=clock, stamps=stamps)
+        await exchange(pool)
+        clock.jump_ns += 3_900_000_000
+        await exchange(pool)
+        assert wire.connections == 1
+        clock.jump_ns += 4_100_000_000
+        await exchange(pool)
+        assert wire.connections == 2
+        pool.close()
+        stamps.close()
+
+
+async def test_idle_connections_are_closed_by_themselves():
+    """The server sees them go before its own limit, also when no further request comes."""
+    async with playing(answer("a")) as wire:
+        clock = Jumping()
+        stamps = Stamps(clock)
+        host, port = wire.base_url.removeprefix("http://").removesuffix("/v1").split(":")
+        pool = Pool(host, int(port), clock=clock, stamps=stamps)
+        await asyncio.gather(*(exchange(pool) for _ in range(3)))
+        clock.jump_ns += 4_100_000_000
+        await asyncio.wait_for(wire.gone_now.wait(), 5)
+        await asyncio.sleep(0.1)
+        assert wire.gone == 3
+        pool.close()
+        stamps.close()
+
+
+def test_requests_of_a_second_are_one_pool_long_after_a_tick(tmp_path):
+    """Connections that are given back after the pool was swept are found again."""
+
+    async def run() -> int:
+        from loadkit.client import Client
+
+        async with playing(answer("a")) as wire, Client(wire.target) as client:
+            for number in range(30):
+                await client.send(request(f"r-{number}"))
+                await asyncio.sleep(0.05)
+            return wire.connections
+
+    assert asyncio.run(run()) == 1
