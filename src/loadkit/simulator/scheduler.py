@@ -86,8 +86,8 @@ class Scheduler:
                 break
             after = before + new
             step.shares.append(Share(sequence, before, new, not decoding, after >= length))
-            if after // size > before // size:
-                self._remember(sequence, before, min(after, length))
+            if after // size > sequence.remembered:
+                self._remember(sequence, min(after, length))
             left -= new
             index += 1
         return left
@@ -125,10 +125,13 @@ class Scheduler:
             sequence.computed = hit
             if not sequence.queried:  # vLLM counts a preempted request's second look apart, not in these counters
                 sequence.queried, sequence.cached = True, hit
+                if self.pool.caching:
+                    sequence.created = max(0, len(sequence.prompt) // self.pool.block_size * self.pool.block_size - hit)
                 step.queried_tokens += len(sequence.prompt)
                 step.hit_tokens += hit
             step.shares.append(Share(sequence, hit, new, True, hit + new >= sequence.length))
-            self._remember(sequence, hit, hit + new)
+            sequence.remembered = len(found)
+            self._remember(sequence, hit + new)
             left -= new
 
     def _cached(self, sequence: Sequence) -> list[int]:
@@ -138,12 +141,13 @@ class Scheduler:
         found = self.pool.find(sequence.hashes[: (sequence.length - 1) // self.pool.block_size])
         return found[:-1] if self._drop_block and found else found
 
-    def _remember(self, sequence: Sequence, before: int, after: int) -> None:
-        """Blocks that become full can be found by others from now on, as in vLLM when the step is scheduled."""
+    def _remember(self, sequence: Sequence, upto: int) -> None:
+        """Full blocks of the first `upto` tokens can be found by others, as in vLLM from the moment the step is scheduled."""
         size = self.pool.block_size
-        for index in range(before // size, after // size):
+        for index in range(sequence.remembered, upto // size):
             if index >= len(sequence.hashes):
                 previous = sequence.hashes[-1] if sequence.hashes else hash(("salt", sequence.salt))
                 tokens = sequence.tokens_between(index * size, (index + 1) * size)
                 sequence.hashes.append(next_hash(previous, memoryview(tokens).cast("B")))
             self.pool.remember(sequence.blocks[index], sequence.hashes[index])
+        sequence.remembered = max(sequence.remembered, upto // size)

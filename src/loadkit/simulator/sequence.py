@@ -31,7 +31,8 @@ class Sink(Protocol):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Sequence:
-    """State of one sequence. `computed` counts tokens whose KV is in blocks; `made` counts output tokens.
+    """State of one sequence. `computed` counts tokens whose KV is in blocks, `made` output tokens, `remembered` blocks that
+    others can find.
 
     Stamps are nanoseconds of CLOCK_MONOTONIC; `None` until it happened.
     """
@@ -57,6 +58,7 @@ class Sequence:
     created: int = 0
     queried: bool = False
     blocks: list[int] = field(default_factory=list)
+    remembered: int = 0
     preemptions: int = 0
     drafts: int = 0
     drafted: int = 0
