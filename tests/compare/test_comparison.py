@@ -86,6 +86,12 @@ def test_unknown_start_times_are_one_launch(tmp_path):
     assert found.caps == (Cap.LAUNCH_UNKNOWN, Cap.ONE_LAUNCH)
 
 
+def test_runs_of_several_pairs_on_one_launch_are_one_launch(tmp_path):
+    """A server that was never restarted gives no replication, whatever the experiment's numbering says."""
+    found = compare(*two_sides(tmp_path, 1.05, 3, a={"started_s": 5.0}, b={"started_s": 5.0}))
+    assert found.caps == (Cap.ONE_LAUNCH,)
+
+
 def test_launches_made_by_hand_are_not_paired(tmp_path):
     """Without an experiment the two-sample interval is used."""
     assert compare(*two_sides(tmp_path, 1.05, pairs=False)).primary.estimate.pairing == "unpaired"

@@ -285,7 +285,7 @@ def _lengths_differ(row: Row) -> bool:
 
 def _caps(comparison: Comparison) -> tuple[Cap, ...]:
     a, b = comparison.a, comparison.b
-    unknown = any(launch.started_s is None for launch in (*a.launches, *b.launches))
+    unknown = not all(launch.known for launch in (*a.launches, *b.launches))
     reasons = {
         Cap.LAUNCH_UNKNOWN: unknown,
         Cap.ONE_LAUNCH: min(len(a.launches), len(b.launches)) < 2,

@@ -25,12 +25,13 @@ LAUNCH = "launch.json"
 class Launch:
     """Every run that talked to one server process.
 
-    `started_s` is the process's start in Unix seconds; `None` where no run knows it: such runs of a side count as one
-    launch, because nothing shows that they were several.
+    `started_s` is the process's start in Unix seconds, `None` where no run knows it; `known` says whether it can be told from
+    other launches at all. `pair` is the experiment's.
     """
 
     runs: tuple[Run, ...]
     started_s: float | None
+    known: bool = True
     pair: int | None = None
 
     @cached_property
@@ -90,13 +91,31 @@ def read(folder: Path) -> Run:
 
 
 def launches_of(runs: Iterable[Run]) -> tuple[Launch, ...]:
-    """Runs with one server start time are one launch; start times are compared to 10 ms (clock ticks)."""
-    groups: dict[tuple[float | None, int | None], list[Run]] = {}
+    """Runs with one server start time are one launch, whatever pair they were made for.
+
+    Start times are compared to 10 ms (clock ticks). Where none is known, an experiment that started the server itself tells
+    its launches apart; all other such runs are one launch, because nothing shows that they were several.
+    """
+    groups: dict[float | int | None, list[Run]] = {}
     for run in runs:
         started = started_s(run)
-        groups.setdefault((None if started is None else round(started, 2), pair_of(run)), []).append(run)
-    merged = [Launch(runs=tuple(group), started_s=started, pair=pair) for (started, pair), group in groups.items()]
+        groups.setdefault(_started_by_us(run) if started is None else round(started, 2), []).append(run)
+    merged = [_launch(group, known=key is not None) for key, group in groups.items()]
     return tuple(sorted(merged, key=lambda launch: (launch.pair or 0, launch.started_s or 0.0)))
+
+
+def _launch(runs: Sequence[Run], *, known: bool) -> Launch:
+    pairs = {pair_of(run) for run in runs}
+    return Launch(
+        runs=tuple(runs), started_s=started_s(runs[0]), known=known, pair=next(iter(pairs)) if len(pairs) == 1 else None
+    )
+
+
+def _started_by_us(run: Run) -> int | None:
+    """The number of the launch in its experiment, where the experiment started the server."""
+    made = facts(run.folder)
+    number = made.get("number")
+    return number if made.get("restarted") and isinstance(number, int) else None
 
 
 def started_s(run: Run) -> float | None:

@@ -110,7 +110,7 @@ def _measured(slot: Slot, bench: Bench, *, log: ServerLog, label: str, sidecar: 
     run = locust_run.run(asked, ledger=bench.ledger, limit_s=file.waits.run_s, orders=bench.orders, meanwhile=log.bound)
     if run.folder is not None:
         declared = {"experiment": file.declared, "pair": slot.pair, "arm": slot.arm, "number": slot.number, "place": slot.place}
-        kept = {**declared, "evidence": list(seen.lines), **facts}
+        kept = {**declared, "restarted": server.restarts, "evidence": list(seen.lines), **facts}
         write_atomically(run.folder / LAUNCH, orjson.dumps(kept, option=orjson.OPT_INDENT_2))
     incomplete = run.folder is None or run.exit_code in (INCOMPLETE, 130) or run.exit_code < 0
     return Ended(

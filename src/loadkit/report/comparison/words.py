@@ -122,7 +122,7 @@ def notes(found: Comparison, language: Language | None = None) -> tuple[str, ...
     said = [say("capped at indicative: {reason}", language, reason=say(CAPS[cap], language)) for cap in found.caps]
     if found.exploratory and not found.refused:
         said.append(say("exploratory: the primary metric was not named before the runs", language))
-    said += [say("aborted launch: {what}", language, what=what) for what in found.aborted]
+    said += [say("not finished: {what}", language, what=what) for what in found.aborted]
     said += [
         say("{key} differs: {a} against {b}", language, key=difference.key, a=difference.of_a, b=difference.of_b)
         for difference in found.drift
