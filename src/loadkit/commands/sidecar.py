@@ -35,7 +35,7 @@ def main(
     guard_abort: Annotated[
         str, typer.Option(metavar="SIZE", help="below it for --guard-hold: streams closed, container stopped")
     ] = "4GiB",
-    guard_hold: Annotated[float, typer.Option(metavar="SECONDS", min=0)] = 1.0,
+    guard_hold: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="how long it has to be below")] = 1.0,
     guard_horizon: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="abort also when zero is predicted within this time")
     ] = 10.0,

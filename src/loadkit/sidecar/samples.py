@@ -177,12 +177,3 @@ class Stamper:
 def boot_id(proc: Path) -> str:
     """The boot that this host runs; containers see the host's."""
     return (proc / "sys/kernel/random/boot_id").read_text().strip()
-
-
-def reference() -> str:
-    """The tables of docs/reference/sidecar.md."""
-    parts = []
-    for source, keys in KEYS.items():
-        rows = "\n".join(f"| `{key}` | {meaning.replace('|', '·')} |" for key, meaning in keys.items())
-        parts.append(f"### {source}\n\n| key | meaning |\n|---|---|\n{rows}\n")
-    return "\n".join(parts)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -41,6 +41,31 @@ class Answers:
     rebaseline: Callable[[], None]
     expect_stop: Callable[[int], None]
     metrics: Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A method of the handler, and what its answer is (for the reference page)."""
+
+    handler: str
+    meaning: str
+
+
+ROUTES = {
+    ("GET", "/health"): Route(
+        "_health", "ok (false while the disk is full), pid, boot id, out, age of every source, waiting lines"
+    ),
+    ("GET", "/clock"): Route("_clock", "monotonic_ns, wall_ns, boot_id: for round trips"),
+    ("GET", "/latest"): Route("_latest", "source → its newest sample"),
+    ("GET", "/samples"): Route("_samples", "JSON lines with from_ns ≤ stamp ≤ to_ns (query parameters), chunked"),
+    ("POST", "/snapshot"): Route("_snapshot", "reads the server now, records it, gives that sample; 503 if it can't"),
+    ("GET", "/guard"): Route("_guard", "level, armed, action, reason, at_ns, mem_available_bytes, container, can_stop"),
+    ("GET", "/guard/stream"): Route("_guard_stream", "the same as JSON lines: at once, at each change, and once a second"),
+    ("POST", "/guard/closed"): Route("_closed", "Locust has no stream open any more: the guard need not wait"),
+    ("POST", "/baseline"): Route("_baseline", "what runs now is the container to compare with; an abort is forgotten"),
+    ("POST", "/expect-stop"): Route("_expect_stop", "for `for_s` seconds (120) the container's end is no incident"),
+    ("GET", "/metrics"): Route("_metrics", "for Prometheus: the newest samples as loadkit_SOURCE_KEY"),
+}
 
 
 class Service(ThreadingHTTPServer):
@@ -83,24 +108,9 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 30
     server: Service
-    GET: ClassVar[dict[str, str]] = {
-        "/health": "_health",
-        "/clock": "_clock",
-        "/latest": "_latest",
-        "/samples": "_samples",
-        "/guard": "_guard",
-        "/guard/stream": "_guard_stream",
-        "/metrics": "_metrics",
-    }
-    POST: ClassVar[dict[str, str]] = {
-        "/snapshot": "_snapshot",
-        "/guard/closed": "_closed",
-        "/baseline": "_baseline",
-        "/expect-stop": "_expect_stop",
-    }
 
     def do_GET(self) -> None:
-        self._route(self.GET)
+        self._route("GET")
 
     def do_POST(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
@@ -112,21 +122,21 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Origin"):  # a page in a browser on this machine has no business here
             self._json({"error": "not from a browser"}, status=403)
             return
-        self._route(self.POST)
+        self._route("POST")
 
     def log_message(self, *args: Any) -> None:
         """Nothing: the file is the log."""
 
-    def _route(self, routes: dict[str, str]) -> None:
+    def _route(self, method: str) -> None:
         parts = urlsplit(self.path)
-        name = routes.get(parts.path)
+        route = ROUTES.get((method, parts.path))
         if not self._allowed():
             self._json({"error": "a token is wanted: Authorization: Bearer …"}, status=401)
-        elif name is None:
-            self._json({"error": "no such route", "routes": [*self.GET, *self.POST]}, status=404)
+        elif route is None:
+            self._json({"error": "no such route", "routes": [f"{verb} {path}" for verb, path in ROUTES]}, status=404)
         else:
             self._query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-            getattr(self, name)()
+            getattr(self, route.handler)()
 
     def _allowed(self) -> bool:
         token = self.server.token
