@@ -11,7 +11,7 @@ from rich.console import Console
 
 from loadkit import verdict
 from loadkit.record import Answer, Failure, Outcome, Usage
-from loadkit.report import document, junit, markdown, terminal
+from loadkit.report import document, junit, markdown, streams, terminal
 from loadkit.run_folder import read_run
 from loadkit.summary import summarise
 from recorded import case, record, run, verdict_on, watched, way
@@ -114,6 +114,8 @@ def test_the_words_of_the_self_test():
     """Cited where there is one, named where there is none."""
     passed = replace(summarise(run([record()]), selftest=None), selftest={"passed": True, "at": "2026-12-01"})
     assert document.self_test_words(passed, "en") == "met (2026-12-01)"
+    rated = replace(passed, selftest={"passed": False, "at": "2026-12-01", "trusted_events_per_s": 12800.0})
+    assert document.self_test_words(rated, "en") == "not met (2026-12-01, up to 12,800 chunks/s)"
     assert "none on this machine" in printed(summarise(run([record()]), selftest=None))
 
 
@@ -224,3 +226,19 @@ def test_an_open_loop_is_read_from_the_planned_start():
 def judged(made):
     found = summarise(made, selftest=None)
     return found, verdict.judge(found)
+
+
+def test_gaps_stalls_and_itl_are_shown_and_agree_with_the_exact_ones():
+    """A stall of 1.5 s among gaps of 10 ms; two tokens a chunk halve the ITL. The histogram is within a thousandth."""
+    times = [100 + 10 * n for n in range(400)] + [5590]
+    made = summarise(run([record(events=times, tokens=[2] * 401, end=5590, slot=way(0, ways=1))]), selftest=None)
+    gaps, exact = streams.gaps(made, "en"), streams.exact_gaps(made, "en")
+    assert gaps.rows == (("1 ways", "400", "10.0 ms", "10.0 ms", "10.0 ms", "1.50 s", "1", "5.00 ms", "5.00 ms"),)
+    assert exact.rows[0] == gaps.rows[0][:7]
+
+
+def test_rates_of_single_requests_stand_in_a_table_of_their_own():
+    """A decode rate is never called a throughput."""
+    made = summarise(run([record(usage=Usage(prompt_tokens=100, completion_tokens=3, cached_tokens=0))]), selftest=None)
+    table = streams.rates(made, "en")
+    assert table.rows == (("short", "100", "3", "1.00", "10.0", "1,000", "3"),)

@@ -14,8 +14,8 @@ import typer
 from loadkit import verdict
 from loadkit.compare.launch import find
 from loadkit.errors import UsageError
-from loadkit.language import say
-from loadkit.report import exported, files, junit, kernel_lines, terminal
+from loadkit.language import language_of, say
+from loadkit.report import exported, files, junit, kernel_lines, streams, terminal
 from loadkit.run_folder import Run, read_run, write_atomically
 from loadkit.summary import summarise
 
@@ -33,6 +33,9 @@ def main(
     csv: Annotated[str | None, typer.Option(metavar="PREFIX", help="write PREFIX_requests.csv and PREFIX_stages.csv")] = None,
     junit_file: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="write JUnit XML for CI")] = None,
     json: Annotated[bool, typer.Option("--json", help="print summary.json to stdout, and the tables to stderr")] = False,
+    exact_gaps: Annotated[
+        bool, typer.Option("--exact-gaps", help="also print the exact percentiles of all gaps between chunks")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="print the headline only")] = False,
 ) -> None:
     """Print a run again from its files alone: tables, verdict; write summary.json, report.md and report.html."""
@@ -50,6 +53,8 @@ def main(
         to_people.write(f"{judged.headline}\n")
     else:
         terminal.show(summary, judged, terminal.console_for(to_people))
+    if exact_gaps and (table := streams.exact_gaps(summary, language_of())) is not None:
+        terminal.show_table(table, terminal.console_for(to_people))
     written = files.write(read, summary, judged)
     if not quiet:
         to_people.write(f"{say('written')}: {', '.join(str(path) for path in written if path.suffix != '.json')}\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from loadkit.language import Language, gloss, say
-from loadkit.report import content, figures, prior_work, retrieval
+from loadkit.report import content, figures, prior_work, retrieval, streams
 from loadkit.report.content import Table
 from loadkit.summary import Judged, Summary
 from loadkit.verdict import Verdict
@@ -63,6 +63,8 @@ def _figures(summary: Summary, language: Language) -> list[Table | str | None]:
         content.scenarios(summary, language),
         content.tiers(summary, language),
         content.percentiles(summary, language),
+        streams.gaps(summary, language),
+        streams.rates(summary, language),
         _open_loop(summary, language),
         content.slos(summary, language),
         _goodput(summary, language),
@@ -196,9 +198,11 @@ def self_test_words(summary: Summary, language: Language) -> str:
     found = summary.selftest
     if found is None:
         return say("none on this machine", language)
-    passed = found.get("passed", found.get("exit_code") == 0)
-    when = found.get("at") or found.get("when") or _moment(int(found.get("wall_ns", 0)))
-    return f"{say('met' if passed else 'not met', language)} ({when})"
+    word = say("met" if found.get("passed", found.get("exit_code") == 0) else "not met", language)
+    when = str(found.get("at") or _moment(int(found.get("wall_ns", 0))))
+    rate = found.get("trusted_events_per_s")
+    most = [say("up to {rate} chunks/s", language, rate=figures.count(rate))] if isinstance(rate, (int, float)) else []
+    return f"{word} ({', '.join([when, *most])})"
 
 
 def _lead(summary: Summary, language: Language) -> Iterator[str]:

@@ -44,12 +44,13 @@ def _sections(told: Document, console: Console) -> None:
         console.print(Text(section.title, style="bold"))
         for part in section.parts:
             if isinstance(part, Table):
-                _table(part, console)
+                show_table(part, console)
             else:
                 console.print(Text(f"· {part}"))
 
 
-def _table(table: Table, console: Console) -> None:
+def show_table(table: Table, console: Console) -> None:
+    """One table: its title, its rows, its note."""
     grid = Grid(
         title=table.title or None, title_justify="left", title_style="italic", box=None, pad_edge=False, header_style="dim"
     )

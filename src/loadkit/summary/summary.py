@@ -12,6 +12,7 @@ from loadkit.record import Answer, Phase
 from loadkit.run_folder import Run
 from loadkit.summary.audit import TokenAudit, Violation, token_audit, violations
 from loadkit.summary.client import ClientError, client_error
+from loadkit.summary.clocks import on_run_clock
 from loadkit.summary.doubts import Drift, drifts, not_verified, self_test
 from loadkit.summary.group import Group, group_of
 from loadkit.summary.host import Host, judge_host
@@ -79,6 +80,7 @@ class Summary:
 def summarise(run: Run, *, selftest: dict[str, Any] | None = _FROM_MACHINE) -> Summary:
     """Everything derived from the run. `selftest` is read from this machine unless it is given."""
     tested = self_test() if selftest is _FROM_MACHINE else selftest
+    run = on_run_clock(run)
     host, requests = judge_host(run, judged(run))
     counting = [request for request in requests if request.counts]
     objectives = slo.parse_all(_objectives(run), where="manifest.json: slo")
