@@ -18,6 +18,8 @@ from loadkit.experiment.waiting import wait_until
 
 NONE = "none"
 SMOKE_S = 1800.0
+SMOKE_PASSES = (0, 5)
+"""Smoke asks whether everything is answered rightly; that its timings are invalid (5) on a busy machine is no failure of it."""
 State = Literal["ok", "failed", "unknown"]
 
 
@@ -142,7 +144,7 @@ def _smoke(bench: Bench, locustfile: Path, url: str) -> Proved:
         run = locust_run.run(asked, ledger=bench.ledger, limit_s=SMOKE_S, orders=None, meanwhile=lambda: None)
     except ServerFailed as problem:
         return Proved(what="smoke passed", state="failed", detail=str(problem))
-    return Proved(what="smoke passed", state="ok" if run.exit_code == 0 else "failed", detail=run.headline)
+    return Proved(what="smoke passed", state="ok" if run.exit_code in SMOKE_PASSES else "failed", detail=run.headline)
 
 
 def _units(was: dict[str, Any]) -> Proved:
