@@ -44,11 +44,21 @@ def base_url(host: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
-def cases(name: str, folder: str | None, drawing: dict[str, Any], count: int | None = None, first: int = 0) -> dict[str, Any]:
+async def cases(
+    name: str,
+    folder: str | None,
+    drawing: dict[str, Any],
+    *,
+    target: dict[str, Any] | None = None,
+    count: int | None = None,
+    first: int = 0,
+) -> dict[str, Any]:
     """Cases of a scenario, and what it says of the run: {"cases": [...], "files": {name: path}, "rounds", "slo"}.
 
+    With a target, every prompt and its budget are held against the server's limit, which would else clamp them in silence.
+
     Raises:
-        UsageError: there is no such scenario, or its file has a mistake.
+        UsageError: there is no such scenario, its file has a mistake, or a prompt does not fit the server.
     """
     from loadkit import scenario  # brings pydantic and YAML: runs that draw no cases here do without
     from loadkit.scenario.file import locate
@@ -62,4 +72,6 @@ def cases(name: str, folder: str | None, drawing: dict[str, Any], count: int | N
 
     found = scenario.find(name, where)
     drawn = scenario.cases(found, scenario.Drawing(**drawing), count=count, first=first, member=member)
+    if target is not None:
+        await preflight.check_limits(drawn, Target(**target))
     return {"cases": drawn, "files": files, "rounds": found.rounds, "slo": found.slo}

@@ -65,6 +65,7 @@ class Conductor:
     _ready: set[Seat] = field(default_factory=set)
     _open: dict[str, Seat] = field(default_factory=dict)
     _stage: Stage | None = None
+    _draining: str = ""
 
     # ---- called from outside, by any greenlet
 
@@ -80,6 +81,10 @@ class Conductor:
     def stop(self, reason: str) -> None:
         """End the plan at once; requests in flight are the caller's affair."""
         self._inbox.put(lambda: self._stop(reason))
+
+    def drain(self, reason: str) -> None:
+        """Deal nothing new; what is in flight may end."""
+        self._inbox.put(lambda: self._drain(reason))
 
     def break_ladder(self, reason: str) -> None:
         """A host event: what climbs now does not climb on; what is in flight may end."""
@@ -110,6 +115,11 @@ class Conductor:
 
     def _play(self, stage: Stage) -> None:
         self._stage = stage
+        while not self._inbox.empty():
+            self._inbox.get()()
+        if self._draining:
+            self._skip(stage.items, stage, self._draining)
+            raise Stopped(self._draining)
         self._wait(lambda: len(self._seats) >= stage.ways)
         seats = self._chosen(stage.ways)
         try:
@@ -144,6 +154,9 @@ class Conductor:
         free = deque(seats)
         self._began(stage, self.clock.monotonic_ns())
         while left or self._open:
+            if self._draining and left:
+                self._skip(left, stage, self._draining)
+                left.clear()
             while left and free:
                 self._deal(free.popleft(), (left.popleft(),), hold=False)
             busy = dict(self._open)
@@ -180,6 +193,9 @@ class Conductor:
     def _break(self, reason: str) -> None:
         if self._stage is not None and self._stage.ladder is not None:
             self._broken.setdefault(self._stage.ladder, reason)
+
+    def _drain(self, reason: str) -> None:
+        self._draining = self._draining or reason
 
     def _stop(self, reason: str) -> None:
         raise Stopped(reason)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import locust.stats
 from locust.stats import StatsCSVFileWriter
 
 from loadkit.front.locust_rows import bucket
+from loadkit.gauges import HISTORY_COLUMNS
 
 MARK_BYTES = len("\ufeff".encode())
 
@@ -23,6 +25,7 @@ class CSVFiles(StatsCSVFileWriter):
     def __init__(self, environment: Any, *arguments: Any, **named: Any):
         super().__init__(environment, *arguments, **named)
         environment.loadkit_csv = self
+        self.stats_history_csv_columns += HISTORY_COLUMNS
         self._header()
 
     def _header(self) -> None:
@@ -67,9 +70,25 @@ class CSVFiles(StatsCSVFileWriter):
         self._stats_history_data_rows(self.stats_history_csv_writer, time.time())
         self.stats_history_flush()
 
+    def _stats_history_data_rows(self, csv_writer: Any, now: float) -> None:
+        """Each row with the sidecar's figures of the moment behind Locust's columns."""
+        figures = getattr(self.environment, "loadkit_gauges", (None,) * len(HISTORY_COLUMNS))
+        super()._stats_history_data_rows(_Longer(csv_writer, figures), now)
+
     def close_files(self) -> None:
         self.write_all()
         super().close_files()
+
+
+class _Longer:
+    """A CSV writer that adds cells to each row."""
+
+    def __init__(self, writer: Any, cells: tuple[float | None, ...]):
+        self._writer = writer
+        self._cells = cells
+
+    def writerow(self, row: Iterable[Any]) -> None:
+        self._writer.writerow([*row, *self._cells])
 
 
 def install() -> None:

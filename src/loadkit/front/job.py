@@ -54,6 +54,7 @@ class Job:
             name=self.options.scenario if name is None else name,
             folder=_text(self.scenarios),
             drawing=self._drawing(drawing),
+            target=self.target_json,
             count=count,
             first=first,
         )

@@ -22,14 +22,18 @@ from loadkit.front.job import Job
 from loadkit.front.options import Options, as_text
 from loadkit.front.run import Run, usable
 from loadkit.front.signals import INTERRUPTED
+from loadkit.front.watching import Watch
 from loadkit.live import Live
 from loadkit.plan import Stage, users_of
+from loadkit.sidecar_client import GuardState
 
 if TYPE_CHECKING:
     from loadkit.front.shapes import PlanShape
     from loadkit.front.workplace import Workplace
 
 SIMULATED = "fast"
+DRAIN_S = 600.0
+"""How long users without a plan may take to finish what they began, when the guard allows nothing new."""
 
 
 class Lead:
@@ -105,6 +109,7 @@ class Lead:
                 self._say(found.get("said", f"{found['target']['base_url']} serves {found['target']['model']}"))
                 return None
             run = self._made(options, found)
+            run.watch = self._watch(run)
             try:
                 users = self._planned(run, found, shape)
             except LoadkitError:
@@ -163,6 +168,36 @@ class Lead:
         )
         return Run(folder=folder, options=options, target=target, manifest=manifest)
 
+    def _watch(self, run: Run) -> Watch:
+        watch = Watch(
+            folder=run.folder,
+            live=self.live,
+            clock=self._clock,
+            environment=self._environment,
+            guard=lambda state: self._guarded(run, state),
+            say=self._say,
+        )
+        watch.start(run.options, run.target.base_url)
+        return watch
+
+    def _guarded(self, run: Run, state: GuardState) -> None:
+        """An armed guard: send nothing new and let what runs end, or close everything now."""
+        if not state.armed or run.over.is_set():
+            return
+        if state.level == "abort":
+            self._say(f"guard: {state.reason}")
+            run.end("aborted", f"guard: {state.reason}")
+            self._close_streams()
+            assert run.watch is not None
+            run.watch.closed()
+            self._end_free_run()
+        elif state.level == "stop_new" and run.conductor is not None:
+            run.conductor.drain(f"guard: {state.reason}")
+        elif state.level == "stop_new":
+            self._environment.stop_timeout = max(self._environment.stop_timeout, DRAIN_S)
+            run.end("aborted", f"guard: {state.reason}")
+            self._end_free_run()
+
     def _planned(self, run: Run, found: JSON, shape: PlanShape | None) -> int:
         job = Job(
             options=run.options,
@@ -183,6 +218,9 @@ class Lead:
         run.save()
         if self._workplace is not None:
             self._workplace.open(self.facts(run), folder=run.folder, worker="", first=0, workers=1)
+        assert run.watch is not None
+        run.manifest["clock"] = run.watch.begin(run.options)
+        run.save()
         stages = () if run.plan is None else run.plan.stages
         self.live.begin(run.folder, manifest=run.manifest, stages=stages, at_ns=self._clock.monotonic_ns())
         return 0 if run.plan is None else users_of(run.plan)
@@ -196,6 +234,12 @@ class Lead:
 
     def send(self, message: str, data: JSON, worker: str | None) -> None:
         self._send(message, data, worker)
+
+    def _close_streams(self) -> None:
+        """Cancel all requests on all workers now."""
+        self._send(messages.HALT, {}, None)
+        if self._workplace is not None:
+            self._workplace.settle()
 
     def note(self, line: JSON) -> None:
         assert self.run is not None
@@ -290,6 +334,8 @@ class Lead:
         run.over.set()
 
     def _closed(self, run: Run) -> None:
+        assert run.watch is not None
+        run.watch.end(getattr(self._environment.parsed_options, "csv_prefix", None))
         csv = getattr(self._environment, "loadkit_csv", None)
         if csv is not None:
             csv.write_all()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from loadkit import slo as service_levels
 from loadkit.errors import UsageError
 
 
@@ -93,6 +94,17 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def objectives(text: str) -> tuple[str, ...]:
+    """Service levels, each checked.
+
+    Raises:
+        UsageError: one is none.
+    """
+    texts = words(text)
+    service_levels.parse_all(texts)
+    return texts
+
+
 def switch(text: str) -> bool:
     """A flag that is given or not."""
     return text.strip().lower() in ("true", "yes", "on", "1")
@@ -135,7 +147,9 @@ class Options:
         "on", "ask for running token counts; turn it off on both sides of a comparison or on none", read=on_off,
         choices=("on", "off"),
     )  # fmt: skip
-    slo: tuple[str, ...] = option("", "service levels, as in ttft_p95=2s,tpot_p50=40ms; a missed one fails the run", read=words)
+    slo: tuple[str, ...] = option(
+        "", "service levels, as in ttft_p95=2s,tpot_p50=40ms; a missed one fails the run", read=objectives
+    )
     rungs: tuple[int, ...] = option("", "lengths of a climb in K tokens, as in 8,32; empty: all", read=some_counts)
     stop_on_failure: bool = option("", "send nothing more after the first request that fails", read=switch)
     preflight_only: bool = option("", "look at the server, say what was found, and end", read=switch, in_form=False)

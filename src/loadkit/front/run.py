@@ -14,6 +14,7 @@ from loadkit.engine.protocol import JSON
 from loadkit.errors import FolderError
 from loadkit.front.conductor import Conductor
 from loadkit.front.options import Options
+from loadkit.front.watching import Watch
 from loadkit.plan import Plan
 from loadkit.request import Target
 from loadkit.run_folder import INPUTS, PLAN, SCENARIOS, LineFile, write_manifest
@@ -29,6 +30,7 @@ class Run:
     manifest: JSON
     plan: Plan | None = None
     conductor: Conductor | None = None
+    watch: Watch | None = None
     over: Event = field(default_factory=Event)
     finished: Event = field(default_factory=Event)
     finishing: bool = False
@@ -80,8 +82,10 @@ class Run:
             file.close()
 
     def discard(self) -> None:
-        """Nothing was sent: leave no folder behind."""
+        """Nothing was sent: leave no folder and nobody behind."""
         self.close()
+        if self.watch is not None:
+            self.watch.end(None)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -13,7 +11,6 @@ from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
 from loadkit.clock import SystemClock
 from loadkit.engine.protocol import JSON
-from loadkit.errors import LoadkitError
 from loadkit.front import messages
 from loadkit.front.arguments import options_of
 from loadkit.front.lead import Lead
@@ -45,10 +42,9 @@ class Session:
         self._begun_ahead: int | None = None
         self._main = gevent.getcurrent()
         self._clock = SystemClock()
-        with said_and_left():
-            options = options_of(environment)
-            if not isinstance(environment.runner, WorkerRunner):
-                usable(options.run_dir)
+        options = options_of(environment)
+        if not isinstance(environment.runner, WorkerRunner):
+            usable(options.run_dir)
         self._take_role(options.run_dir)
         self._listen()
 
@@ -252,13 +248,3 @@ class Session:
 
 def _present(runner: Any) -> set[str]:
     return {name for name, client in runner.clients.items() if client.state != STATE_MISSING}
-
-
-@contextmanager
-def said_and_left() -> Iterator[None]:
-    """A user's mistake before Locust's run begins: one line and exit code 2 (an exception would print a traceback)."""
-    try:
-        yield
-    except LoadkitError as problem:
-        sys.stderr.write(f"loadkit: {problem}\n")
-        sys.exit(2)

@@ -59,7 +59,7 @@ class Worker:
             self._opening = gevent.spawn(self._open, facts)
 
     def finish(self) -> None:
-        """Everything that is known goes to the master. Several of Locust's ways out lead here: the second waits for the first."""
+        """Everything that is known goes to the master. Locust's ways out all lead here: the second waits for the first."""
         with self._finishing:
             if self._opening is not None:
                 self._opening.join()

@@ -1,0 +1,99 @@
+"""The locustfiles of the scenarios, run as a user runs them, on a simulator that is sound or is not."""
+
+from pathlib import Path
+
+import pytest
+from locust_process import ROOT, Locust, ran
+
+from simulator_process import simulator
+
+pytestmark = pytest.mark.slow
+
+TABLES = {
+    "retest": ("short answer, decode rate (tokens/s)", "long retrieval, correct", "prefix reuse, correct"),
+    "context": ("Answers by length", "Latency by length"),
+}
+
+
+def ran_file(home: Path, name: str, url: str, *options: str) -> Locust:
+    return ran(home, "--host", url, *options, file=ROOT / "locustfiles" / f"{name}.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "requests"),
+    [
+        ("smoke", (), 3),
+        ("ask", ("--scenario", "tools", "--rounds", "2"), 8),
+        ("prefix", (), 6),
+        ("chat", ("--ways", "1,2"), 20),
+        ("retrieval", ("--rungs", "8"), 16),
+        ("retest", ("--rungs", "8", "--rounds", "2"), 2 * (3 + 1 + 2 + 4 + 2) + 6 + 3),
+        ("context", ("--rungs", "8,16"), 16),
+    ],
+)
+def test_a_sound_server_is_found_so(tmp_path, name, options, requests):
+    """All requests complete, all answers are right, planned and actual tokens agree, cold and warm are verified."""
+    with simulator(preset="fast") as sim:
+        done = ran_file(tmp_path, name, sim.url, *options)
+    assert f"COMPLETED {requests}/{requests}" in done.output
+    assert f"CORRECT {requests}/{requests}" in done.output
+    assert not any(word in done.output for word in ("tokens_mismatch", "cache_unverified", "Traceback"))
+    assert all(words in done.output for words in TABLES.get(name, ()))
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "word", "codes"),
+    [
+        (("--wrong", "1"), "wrong", (1, 5)),
+        (("--hedged", "1"), "hedged", (1, 5)),
+        (("--refused", "1"), "refused", (1, 5)),
+        (("--overthinking", "1"), "truncated", (1, 5)),
+        (("--fault", "miscount:prompt=7"), "tokens_mismatch", (5,)),
+        (("--no-prefix-caching",), "cache_unverified", (5,)),
+    ],
+)
+def test_a_server_that_misbehaves_is_found_out(tmp_path, behaviour, word, codes):
+    """The right word in the headline, and an exit code that is no pass (5 where the busy client can't be believed either)."""
+    with simulator(*behaviour, preset="fast") as sim:
+        done = ran_file(tmp_path, "prefix", sim.url, "--long-max-tokens", "400")
+    headline = next(line for line in done.output.splitlines() if line.startswith("COMPLETED"))
+    assert word in done.output
+    assert done.process.returncode in codes, headline
+
+
+def test_a_budget_that_would_be_clamped_ends_before_the_run(tmp_path):
+    """vLLM 0.32 clamps in silence; loadkit says so and exits 2."""
+    with simulator("--max-model-len", "600", preset="fast") as sim:
+        done = ran_file(tmp_path, "ask", sim.url, "--scenario", "short", "--max-tokens", "560")
+    assert "over the server's limit of 600" in done.output
+    assert done.process.returncode == 2
+
+
+def test_inputs_of_an_earlier_run_are_asked_again(tmp_path):
+    """The same documents, byte for byte, in a folder that holds what was asked."""
+    with simulator(preset="fast") as sim:
+        first = ran_file(tmp_path / "one", "context", sim.url, "--rungs", "8", "--label", "one")
+        second = ran_file(tmp_path / "two", "context", sim.url, "--inputs", str(first.folder), "--label", "two")
+
+    def documents(run: Locust) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (run.folder / "inputs").glob("*.txt")}
+
+    assert documents(first) == documents(second)
+    assert first.run.manifest["plan"]["hash"] == second.run.manifest["plan"]["hash"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("ask", ("--scenario", "shrt"), "did you mean 'short'?"),
+        ("context", ("--inputs", "nowhere"), "holds no context.json"),
+        ("retrieval", ("--rungs", "0.5"), "--rungs"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_2(tmp_path, name, options, says):
+    """Before the first request."""
+    with simulator(preset="fast") as sim:
+        done = ran_file(tmp_path, name, sim.url, *options)
+    assert says in done.output
+    assert "Traceback" not in done.output
+    assert done.process.returncode == 2
