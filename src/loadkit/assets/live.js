@@ -187,8 +187,9 @@
      would stay there: Locust looks only while it believes that a test runs. */
   let astray = 0;
   function find_the_run() {
-    const running = ["running", "spawning"].includes(data.runner), busy = document.activeElement && document.activeElement.matches("input, select, textarea");
-    astray = running && !document.querySelector(".MuiTabs-root") && document.querySelector("form") && !busy ? astray + 1 : 0;
+    const stale = data.run > 0 && (window.templateArgs || {}).state === "ready" && !document.querySelector(".MuiTabs-root");
+    const busy = document.activeElement && document.activeElement.matches("input, select, textarea");
+    astray = stale && !busy ? astray + 1 : 0;
     if (astray === 3) location.reload();
   }
   async function poll() {

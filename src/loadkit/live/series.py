@@ -54,7 +54,9 @@ class Series:
         return self._times[number:], {name: [row[place] for row in values] for place, name in enumerate(self.columns)}
 
     def _halve(self) -> None:
-        pairs = range(0, len(self._times) - 1, 2)
+        if len(self._times) % 2:  # the one without a partner waits for the next points
+            self._held = [(self._times.pop(), self._values.pop())]
+        pairs = range(0, len(self._times), 2)
         self._values = [self._merged(self._values[first : first + 2]) for first in pairs]
         self._times = [self._times[first + 1] for first in pairs]
         self._fold *= 2

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from loadkit.front.web.exports import Exports
-from loadkit.language import Language
+from loadkit.language import Language, gloss
 from loadkit.live import Live, eta_s
 from loadkit.live.run import S
 
@@ -30,11 +30,19 @@ def state(live: Live, exports: Exports, runner: Any, *, known: tuple[int, int], 
         "runner": runner.state if runner else "missing",
         "progress": {**asdict(live.progress), "eta_s": eta_s(live, time.monotonic_ns())},
         "rows": [asdict(row) for row in live.rows()],
-        "markers": [[_since_begin(live, marker.at_ns), marker.severity, marker.text] for marker in live.markers],
+        "markers": [
+            [_since_begin(live, marker.at_ns), marker.severity, gloss(marker.text, language)] for marker in live.markers
+        ],
         "levels": live.levels or GUARD_LEVELS_GIB,
-        "ended": None if live.ended_as is None else asdict(live.ended_as),
+        "ended": _ended(live, language),
         "links": exports.ready(),
     }
+
+
+def _ended(live: Live, language: Language) -> dict[str, Any] | None:
+    if live.ended_as is None:
+        return None
+    return {**asdict(live.ended_as), "headline": gloss(live.ended_as.headline, language)}
 
 
 def _since_begin(live: Live, at_ns: int) -> float:

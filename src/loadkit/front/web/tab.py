@@ -15,6 +15,7 @@ from flask import Blueprint, Flask, Response, jsonify, make_response, request, s
 
 from loadkit import assets
 from loadkit.errors import UsageError
+from loadkit.front.html_report import section_of, with_section
 from loadkit.front.web.exports import EXPORTS, Exports
 from loadkit.front.web.state import state
 from loadkit.language import Language, language_of_browser, table
@@ -46,7 +47,7 @@ def install(environment: Any, live: Live, *, check: Check) -> None:
         {"href": f"./loadkit/{name}", "title": export.title} for name, export in EXPORTS.items()
     ]
     _add_routes(ui, environment, live)
-    _extend(ui.app, check)
+    _extend(ui.app, live, check)
     gevent.spawn(_tick, live)
 
 
@@ -101,7 +102,7 @@ def _language() -> Language:
     return language_of_browser(request.headers.get("Accept-Language", ""))
 
 
-def _extend(app: Flask, check: Check) -> None:
+def _extend(app: Flask, live: Live, check: Check) -> None:
     @app.before_request
     def refuse_a_wrong_form() -> Response | None:
         if request.endpoint != "locust.swarm":
@@ -110,8 +111,10 @@ def _extend(app: Flask, check: Check) -> None:
         return None if problem is None else jsonify({"success": False, "message": str(problem)})
 
     @app.after_request
-    def add_script(response: Response) -> Response:
+    def add_ours(response: Response) -> Response:
         if request.endpoint == "locust.index" and response.mimetype == "text/html":
             page = response.get_data(as_text=True).replace(_NO_HOST, _NO_HOST.replace("true", "false"))
             response.set_data(page.replace("</body>", f"{_SCRIPT}</body>"))
+        elif request.endpoint == "locust.stats_report" and live.ended_as is not None:
+            response.set_data(with_section(response.get_data(as_text=True), section_of(live.folder)))
         return response
