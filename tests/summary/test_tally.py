@@ -1,6 +1,7 @@
 """Merging, throughput, windows, scaling: the figures of metrics.md worked out by hand."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -193,3 +194,20 @@ def test_hidden_tokens_do_not_break_the_peak():
     """Tokens that no event carried (end of thinking, end of sequence) are in N, and in neither side of the invariant."""
     hidden = [record(f"r{n}", sent=1000 * n, events=(1000 * n + 10, 1000 * n + 990), tokens=(1, 9), n=40) for n in range(4)]
     assert summarise(run(hidden), selftest=None).violations == ()
+
+
+def test_an_answer_that_was_not_streamed_counts_at_its_end():
+    """Its tokens have no times of their own: the window is estimated, not empty."""
+    whole = [
+        record(f"u{user}-{k}", sent=100 * k, events=(), tokens=(), n=2, end=100 * k + 100, streamed=False, slot=way(user))
+        for user in range(2)
+        for k in range(12)
+    ]
+    stage = stage_of(whole)
+    assert (stage.rounds[0].window.tokens, stage.output_label) == (44, "estimated")
+
+
+def test_tokens_that_no_event_carried_count_at_the_end():
+    """One hidden token a request: 22 requests end in the window, 3 tokens each."""
+    records = [replace(one, usage=replace(one.usage, completion_tokens=3)) for one in sustained(12)]
+    assert stage_of(records).rounds[0].window.tokens == 66

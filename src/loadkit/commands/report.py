@@ -68,11 +68,11 @@ def _with_kernel_log(run: Run, file: Path | None) -> Run:
     if file is None:
         return run
     taken = kernel_lines.with_kernel_log(run, file)
-    kernel_lines.keep(run, taken.added)
     if taken.unplaced:
         raise UsageError(
             f"{taken.unplaced} lines have no time that can be placed on the run's clock",
             where=str(file),
             remedy="print them with a date: journalctl -k -o short-iso, or dmesg --time-format iso",
         )
+    kernel_lines.keep(run, taken.added)
     return taken.run

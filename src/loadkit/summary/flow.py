@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -70,17 +70,14 @@ class Window:
 def flow_of(requests: Sequence[Judged]) -> Flow:
     """The flow of the requests of one round.
 
-    Known tokens per event are used as they are. Where they are unknown, each event of a completed request counts as
+    Known tokens per event are used as they are; what no event carried (the end of sequence, or all of an answer that was not
+    streamed) counts at the request's end. Where tokens per event are unknown, each event of a completed request counts as
     N / events, and each of a cut-off one as 1 (a lower bound).
     """
-    import numpy as np
-
     records = [request.record for request in requests]
     flights = [(r, r.sent_ns, end) for r in records if r.sent_ns is not None and (end := end_of(r)) is not None]
-    streams = [record for record in records if record.events.at_ns]
-    unknown = [record for record in streams if event_tokens(record) is None]
-    times = [np.array(record.events.at_ns, dtype=np.int64) for record in streams]
-    tokens = [_steps(record) for record in streams]
+    unknown = [record for record in records if _is_estimated(record)]
+    steps = [step for record in records for step in _steps(record)]
     return Flow(
         users=_merged_users(((_user(record), (end, end, 1)) for record, _, end in flights)),
         ended=_sorted(r.end_ns for r in records if r.end_ns is not None and r.outcome == "completed"),
@@ -88,7 +85,7 @@ def flow_of(requests: Sequence[Judged]) -> Flow:
         left=_sorted(end for _, _, end in flights),
         estimated=sum(record.usage.completion_tokens is not None for record in unknown),
         bound=sum(record.usage.completion_tokens is None for record in unknown),
-        **_in_order(times, tokens),
+        **_in_order([times for times, _ in steps], [tokens for _, tokens in steps]),
     )
 
 
@@ -159,14 +156,31 @@ def _tokens_between(flow: Flow, begin: int, end: int) -> float:
     return float(np.frombuffer(flow.tokens, dtype=np.float64)[inside].sum())
 
 
-def _steps(record: Record) -> NDArray[Any]:
+def _is_estimated(record: Record) -> bool:
+    """Tokens are there, and their times are not: events without counts, or an answer that was not streamed."""
+    if record.events.at_ns:
+        return event_tokens(record) is None
+    return record.outcome == "completed" and not record.streamed and bool(record.usage.completion_tokens)
+
+
+def _steps(record: Record) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """(times, tokens) of the events, and of what no event carried."""
     import numpy as np
 
-    known = event_tokens(record)
-    if known is not None:
-        return np.array(known, dtype=np.float64)
-    total, chunks = record.usage.completion_tokens, len(record.events.at_ns)
-    return np.full(chunks, 1.0 if total is None else total / chunks)
+    known, total, chunks = event_tokens(record), record.usage.completion_tokens, len(record.events.at_ns)
+    if chunks:
+        spread = 1.0 if total is None else total / chunks
+        tokens = np.full(chunks, spread) if known is None else np.array(known, dtype=np.float64)
+        yield np.array(record.events.at_ns, dtype=np.int64), tokens
+    carried = total if chunks and known is None else sum(known or ())
+    if (
+        record.outcome == "completed"
+        and record.end_ns is not None
+        and total is not None
+        and carried is not None
+        and total > carried
+    ):
+        yield np.array([record.end_ns], dtype=np.int64), np.array([total - carried], dtype=np.float64)
 
 
 def _user(record: Record) -> str:

@@ -139,7 +139,7 @@ def _slo_results(objectives: Sequence[slo.Objective], counting: Sequence[Judged]
 
 
 def _slow_peaks(stages: Sequence[Stage]) -> list[Violation]:
-    """Peak token rate ≥ mean rate, both of the tokens that events carried (N also counts tokens that no event showed)."""
+    """Peak token rate ≥ mean rate, both of the same tokens by their time."""
     found = []
     for part in (part for stage in stages for part in stage.rounds):
         peak, makespan = part.peak_tok_s, part.makespan_s
