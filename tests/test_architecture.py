@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "loadkit"
 ORDER = [
     "errors", "clock", "secrets", "language", "spreadsheet", "assets", "record", "kernel_log", "gauges", "incidents", "sidecar_client", "dialect", "case", "request", "plan", "encoding",
     "schema", "checks", "scenario", "prefix_cache", "server", "tokens", "documents",
-    "run_folder", "sse", "stream", "transport", "reception", "outcome", "client", "pacing", "probes", "preflight", "provenance", "engine",
+    "run_folder", "sse", "assembly", "stream", "transport", "deadlines", "reception", "outcome", "client", "pacing", "probes", "preflight", "provenance", "engine",
     "metrics", "statistics", "slo", "summary", "verdict", "compare", "report",
     "simulator", "selftest", "sidecar", "experiment", "live", "front", "commands", "cli", "__main__",
 ]  # fmt: skip

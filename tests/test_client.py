@@ -1,5 +1,7 @@
 """The client against servers that play exact bytes: each way an exchange can go is one outcome."""
 
+# ruff: noqa: E501 - a play is read in one line
+
 import asyncio
 import gzip
 import hashlib
@@ -9,6 +11,11 @@ from pathlib import Path
 
 import orjson
 import pytest
+
+from loadkit.client import Client, body_of
+from loadkit.errors import UsageError
+from loadkit.record import ErrorPhase, Outcome, Record, Slot, Start, Usage, from_line, to_line
+from loadkit.request import Request, Target, Timeouts
 from wire_servers import (
     DONE,
     END,
@@ -32,11 +39,6 @@ from wire_servers import (
     usage_event,
     whole,
 )
-
-from loadkit.client import Client, body_of
-from loadkit.errors import UsageError
-from loadkit.record import ErrorPhase, Outcome, Record, Slot, Start, Usage, from_line, to_line
-from loadkit.request import Request, Target, Timeouts
 
 
 async def sent(*plays: Sequence[Step], of: Request | None = None, **options: object) -> Record:
@@ -447,7 +449,7 @@ async def test_a_document_is_spliced_into_the_body_off_the_loop(tmp_path: Path):
 
 async def test_a_document_that_is_not_there_is_the_users_mistake(tmp_path: Path):
     """Raised with its name, before anything is sent."""
-    with pytest.raises(UsageError, match="gone.txt"):
+    with pytest.raises(UsageError, match=r"gone\.txt"):
         await sent(answer("a"), of=request(body_file=tmp_path / "gone.txt"))
 
 

@@ -1,5 +1,8 @@
 """Framing of server-sent events: any cut, any line end, bounded."""
 
+# ruff: noqa: E501
+from itertools import pairwise
+
 import hypothesis.strategies as st
 import orjson
 from hypothesis import example, given, settings
@@ -18,7 +21,7 @@ STREAMS = st.lists(PIECES | st.binary(max_size=5), max_size=30).map(b"".join)
 
 def cut(stream: bytes, cuts: list[int]) -> list[bytes]:
     marks = sorted({cut % (len(stream) + 1) for cut in cuts} | {0, len(stream)})
-    return [stream[a:b] for a, b in zip(marks, marks[1:], strict=False)]
+    return [stream[a:b] for a, b in pairwise(marks)]
 
 
 def framed(pieces: list[bytes], bound: int = 1 << 20) -> tuple[list[bytes], bool]:

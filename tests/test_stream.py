@@ -1,6 +1,9 @@
 """The stream decoder against the wire shapes of vLLM, SGLang, llama.cpp and OpenAI."""
 
+# ruff: noqa: E501 - a wire shape is read in one line
+
 import hashlib
+from itertools import pairwise
 
 import hypothesis.strategies as st
 import orjson
@@ -20,7 +23,16 @@ CHUNKS = st.one_of(
     st.builds(lambda text: delta(reasoning=text, reasoning_content=text, content=None), TEXTS),
     st.builds(lambda i, text: delta(tool_calls=[{"index": i, "function": {"arguments": text}}]), st.integers(0, 2), TEXTS),
     st.sampled_from(
-        [ROLE, delta(), delta(finish="stop"), usage_event(3, 4), DONE_LINE, b": keep-alive\n\n", event(error="boom"), b"data: {\n\n"]
+        [
+            ROLE,
+            delta(),
+            delta(finish="stop"),
+            usage_event(3, 4),
+            DONE_LINE,
+            b": keep-alive\n\n",
+            event(error="boom"),
+            b"data: {\n\n",
+        ]
     ),
 )
 
@@ -45,7 +57,7 @@ def test_what_comes_out_does_not_depend_on_the_cuts(chunks: list[bytes], cuts: l
     stream = b"".join(chunks)
     marks = sorted({cut % (len(stream) + 1) for cut in cuts} | {0, len(stream)})
     pieces = Decoder()
-    found = [one for a, b in zip(marks, marks[1:], strict=False) for one in pieces.feed(stream[a:b])] + pieces.close()
+    found = [one for a, b in pairwise(marks) for one in pieces.feed(stream[a:b])] + pieces.close()
     expected, at_once = played(stream)
     assert (expected, facts(at_once)) == (found, facts(pieces))
 
@@ -58,10 +70,20 @@ JSON = st.recursive(
          "refusal", "object", "metrics", "system_fingerprint"]), inner, max_size=4),
     max_leaves=25,
 )  # fmt: skip
-DELTAS = st.dictionaries(st.sampled_from(["content", "reasoning", "reasoning_content", "refusal", "role", "tool_calls"]), TEXTS | JSON)
+DELTAS = st.dictionaries(
+    st.sampled_from(["content", "reasoning", "reasoning_content", "refusal", "role", "tool_calls"]), TEXTS | JSON
+)
 SHAPED = st.fixed_dictionaries(
-    {"choices": st.lists(st.fixed_dictionaries({"delta": DELTAS | JSON}, optional={"index": JSON, "finish_reason": JSON}), max_size=2)},
-    optional={"usage": st.fixed_dictionaries({"completion_tokens": st.integers(0, 9) | JSON}) | JSON, "error": JSON, "id": JSON},
+    {
+        "choices": st.lists(
+            st.fixed_dictionaries({"delta": DELTAS | JSON}, optional={"index": JSON, "finish_reason": JSON}), max_size=2
+        )
+    },
+    optional={
+        "usage": st.fixed_dictionaries({"completion_tokens": st.integers(0, 9) | JSON}) | JSON,
+        "error": JSON,
+        "id": JSON,
+    },
 )
 
 
@@ -91,7 +113,9 @@ def test_the_last_token_may_carry_the_finish_reason():
     assert (found, decoder.answer()) == ([Token("a", None), Token("a", None), Finished("length"), Done()], "ab")
 
 
-@pytest.mark.parametrize("fields", [{"reasoning": "x"}, {"reasoning_content": "x"}, {"reasoning": "x", "reasoning_content": "x"}])
+@pytest.mark.parametrize(
+    "fields", [{"reasoning": "x"}, {"reasoning_content": "x"}, {"reasoning": "x", "reasoning_content": "x"}]
+)
 def test_thinking_is_read_from_either_field_and_never_added_up(fields: dict[str, str]):
     """vLLM 0.12 to 0.15 sent the same thought in both."""
     found, decoder = played(delta(**fields), delta(**fields))
@@ -159,7 +183,9 @@ def test_error_null_is_no_error():
     assert played(event(error=None, choices=[{"delta": {"content": "a"}}]))[0] == [Token("a", None)]
 
 
-@pytest.mark.parametrize("data", [b"data: {broken\n\n", b"data: [1]\n\n", b'data: {"choices":[7]}\n\n', b'data: {"usage":3}\n\n'])
+@pytest.mark.parametrize(
+    "data", [b"data: {broken\n\n", b"data: [1]\n\n", b'data: {"choices":[7]}\n\n', b'data: {"usage":3}\n\n']
+)
 def test_what_is_no_chunk_is_malformed(data: bytes):
     """A payload that can't be read is said, not skipped."""
     assert [one.kind for one in played(data)[0]] == ["malformed"]
@@ -178,7 +204,9 @@ def test_the_end_counts_without_its_blank_line():
 
 def test_completions_have_their_text_in_the_choice():
     """/v1/completions has no deltas and no role chunk."""
-    found, decoder = played(event(choices=[{"index": 0, "text": "a"}]), event(choices=[{"index": 0, "text": "", "finish_reason": "stop"}]))
+    found, decoder = played(
+        event(choices=[{"index": 0, "text": "a"}]), event(choices=[{"index": 0, "text": "", "finish_reason": "stop"}])
+    )
     assert (found, decoder.answer()) == ([Token("a", None), Finished("stop")], "a")
 
 

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 import httpx2
 
 from loadkit.clock import Clock, SystemClock
+from loadkit.deadlines import TimedOut
 from loadkit.errors import UsageError
 from loadkit.outcome import outcome_of
-from loadkit.reception import Reception, TimedOut
+from loadkit.reception import Reception
 from loadkit.record import Failure, Outcome, Record, Start
 from loadkit.request import Request, Target, wire_body
 from loadkit.transport.measuring import RECEIVER, MeasuringTransport

@@ -8,7 +8,8 @@ import ssl
 
 import httpx2
 
-from loadkit.reception import Reception, TimedOut
+from loadkit.deadlines import TimedOut
+from loadkit.reception import Reception
 from loadkit.record import ErrorPhase, Failure, Outcome
 
 CAUSES: tuple[tuple[type[BaseException], str], ...] = (

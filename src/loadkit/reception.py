@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
-from typing import Any
 
 import orjson
 
+from loadkit.deadlines import Silence, TimedOut, deadline, shortest_s
 from loadkit.record import ErrorPhase, Events
 from loadkit.request import Timeouts
 from loadkit.stream import Decoder, Done, Event, Finished, Problem, Token, error_message
+from loadkit.transport.unpacking import Unpacking
 
 MAX_PLAIN_BYTES = 64 * 1024 * 1024
 """An answer in one piece, or an error body, is kept up to this size."""
@@ -24,31 +24,47 @@ DONE_GRACE_S = 1.0
 HeaderList = list[tuple[bytes, bytes]]
 
 
-class TimedOut(Exception):
-    """A phase took longer than its limit."""
-
-    def __init__(self, phase: ErrorPhase, limit_s: float):
-        super().__init__(f"{phase.value.replace('_', ' ')}: nothing within {limit_s:g} s")
-        self.phase = phase
-
-
-class Undecodable(Exception):
-    """The content encoding is unknown, or its bytes are broken."""
-
-
 class Reception:
     """What a transport tells about one exchange (`transport.Receiver`); `over` is resolved when nothing more will come.
 
-    Phases follow each other: connect, send, headers, first token, stream. Silence is limited in each. A comment or any other
-    byte is a sign of life between tokens, but no token: the first one has to come within its limit of the headers, and after
-    a token the next within the same limit (a preempted request is prefilled again) even where comments keep coming.
+    Times come in pairs, the kernel's stamp and the read time, because only the end says whether the kernel's can be trusted.
     """
 
     __slots__ = (
-        "_abort", "_at", "_closed", "_encoded", "_end", "_headers", "_inflate", "_is_over", "_kinds", "_life_ns", "_limits",
-        "_loop", "_merged", "_now", "_phase_ns", "_plain", "_plain_bytes", "_read", "_shortest_s", "_since_token_ns",
-        "_timer", "_tokens", "_written_ns", "connected_ns", "decoder", "done", "error", "finished", "over", "phase",
-        "problem", "reason", "sent_ns", "status", "streamed", "trusted",
+        "_abort",
+        "_at",
+        "_closed",
+        "_end",
+        "_headers",
+        "_is_over",
+        "_kinds",
+        "_life_ns",
+        "_limits",
+        "_loop",
+        "_merged",
+        "_now",
+        "_packed",
+        "_phase_ns",
+        "_plain",
+        "_plain_bytes",
+        "_read",
+        "_since_token_ns",
+        "_timer",
+        "_tokens",
+        "_written_ns",
+        "connected_ns",
+        "decoder",
+        "done",
+        "error",
+        "finished",
+        "over",
+        "phase",
+        "problem",
+        "reason",
+        "sent_ns",
+        "status",
+        "streamed",
+        "trusted",
     )  # fmt: skip
 
     def __init__(
@@ -81,13 +97,11 @@ class Reception:
         self._tokens: array[int] | None = array("q")
         self._plain: list[bytes] | None = None
         self._plain_bytes = 0
-        self._inflate: Any = None
-        self._encoded = False
+        self._packed: Unpacking | None = None
         self._is_over = False
         self._life_ns = 0
         self._since_token_ns = 0
         self._phase_ns = 0
-        self._shortest_s = min(timeouts.send_s, timeouts.headers_s, timeouts.first_token_s, timeouts.between_tokens_s)
         self._abort: Callable[[Exception], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -119,7 +133,8 @@ class Reception:
             if lowered == b"content-type":
                 self._content_type(value)
             elif lowered == b"content-encoding":
-                self._content_encoding(value)
+                encoding = value.strip().lower().decode("latin-1")
+                self._packed = None if encoding in ("", "identity") else Unpacking(encoding)
             elif lowered == b"location":
                 self.reason = value.decode("latin-1")
         if status != 200:
@@ -127,8 +142,8 @@ class Reception:
 
     def body(self, data: bytes, at_ns: int, read_ns: int, since_ns: int) -> None:
         self._life_ns = read_ns
-        if self._encoded:
-            data = self._decoded(data)
+        if self._packed is not None:
+            data = self._unpacked(data, self._packed)
         if self._plain is not None:
             self._keep_plain(data)
             return
@@ -266,7 +281,7 @@ class Reception:
     def _other(self, event: Event, at_ns: int, read_ns: int) -> None:
         if type(event) is Finished:
             self.finished = True
-            self._ends(at_ns, read_ns)
+            self._end = (at_ns, read_ns)
         elif type(event) is Done:
             self.done = True
             self._closes(at_ns, read_ns)
@@ -275,9 +290,6 @@ class Reception:
             self._timer = self._loop.call_later(DONE_GRACE_S, self._give_up_waiting)
         elif type(event) is Problem and self.problem is None:
             self.problem = event
-
-    def _ends(self, at_ns: int, read_ns: int) -> None:
-        self._end = (at_ns, read_ns)
 
     def _closes(self, at_ns: int, read_ns: int) -> None:
         if self._closed is None:
@@ -305,27 +317,10 @@ class Reception:
             self._plain = None
             self.streamed = True
 
-    def _content_encoding(self, value: bytes) -> None:
-        name = value.strip().lower()
-        if name in (b"", b"identity"):
-            return
-        self._encoded = True
-        if name in (b"gzip", b"x-gzip", b"deflate"):
-            self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: gzip or zlib, by its header
-        else:
-            self.problem = Problem(
-                "content_encoding", f"the server encodes with {name.decode('latin-1')}, which was not asked for"
-            )
-
-    def _decoded(self, data: bytes) -> bytes:
-        if self._inflate is None:
-            return b""
-        try:
-            plain: bytes = self._inflate.decompress(data)
-        except zlib.error as broken:
-            self._inflate = None
-            self.problem = self.problem or Problem("content_encoding", f"the compressed body is broken: {broken}")
-            return b""
+    def _unpacked(self, data: bytes, packed: Unpacking) -> bytes:
+        plain = packed.unpack(data)
+        if packed.problem is not None and self.problem is None:
+            self.problem = Problem("content_encoding", packed.problem)
         return plain
 
     # --- deadlines
@@ -334,30 +329,20 @@ class Reception:
         self.phase = phase
         self._phase_ns = at_ns
 
-    def _header_limit_s(self) -> float:
-        """An answer in one piece comes with its headers, so these may take as long as the answer."""
-        return self._limits.headers_s if self.streamed else max(self._limits.headers_s, self._limits.first_token_s)
-
     def _deadline(self) -> tuple[int, float]:
-        """When the current phase is over its limit (monotonic ns), and the limit (s)."""
-        limits = self._limits
-        if self.phase is ErrorPhase.SEND:
-            return _later(self._phase_ns, limits.send_s), limits.send_s
-        if self.phase is ErrorPhase.HEADERS:
-            return _later(self._phase_ns, self._header_limit_s()), self._header_limit_s()
-        if self.phase is ErrorPhase.FIRST_TOKEN and self._plain is None:
-            return _later(self._phase_ns, limits.first_token_s), limits.first_token_s
-        silence = _later(self._life_ns, limits.between_tokens_s)
-        again_s = max(limits.first_token_s, limits.between_tokens_s)
-        token = _later(self._since_token_ns, again_s)
-        if self._plain is not None or silence <= token:
-            return silence, limits.between_tokens_s
-        return token, again_s
+        silence = Silence(
+            phase=self.phase,
+            phase_ns=self._phase_ns,
+            life_ns=self._life_ns,
+            token_ns=self._since_token_ns,
+            whole=self._plain is not None or not self.streamed,
+        )
+        return deadline(silence, self._limits)
 
     def _arm(self) -> None:
         """One timer per request: it looks at the deadline now and then, because setting one per token would cost more."""
         deadline_ns, _ = self._deadline()
-        delay_s = min((deadline_ns - self._now()) / 1e9, self._shortest_s)
+        delay_s = min((deadline_ns - self._now()) / 1e9, shortest_s(self._limits))
         self._timer = self._loop.call_later(max(delay_s, 0.001), self._check)
 
     def _check(self) -> None:
@@ -370,7 +355,3 @@ class Reception:
     def _give_up_waiting(self) -> None:
         if self._abort is not None:
             self._abort(TimedOut(ErrorPhase.STREAM, DONE_GRACE_S))
-
-
-def _later(at_ns: int, seconds: float) -> int:
-    return at_ns + int(seconds * 1e9)

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from wire_servers import DONE, END, PATIENT, SSE, Close, Deaf, Kept, answer, chunk, delta, event, playing, request, whole
 
 from loadkit.client import Client
 from loadkit.record import ErrorPhase, Outcome, Record
 from loadkit.request import Target
+from wire_servers import DONE, END, PATIENT, SSE, Close, Deaf, Kept, answer, chunk, delta, event, playing, request, whole
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,10 @@
 
 import asyncio
 
-from wire_servers import answer, playing, request
-
 from loadkit.clock import SystemClock
 from loadkit.transport.pool import Pool
 from loadkit.transport.stamps import Stamps
+from wire_servers import answer, playing, request
 
 
 class Jumping(SystemClock):

@@ -3,10 +3,9 @@
 import asyncio
 import time
 
-from wire_servers import SSE, Pause, answer, chunk, delta, playing, request
-
 from loadkit.client import Client
 from loadkit.transport.stamps import STEP_NS, Stamps
+from wire_servers import SSE, Pause, answer, chunk, delta, playing, request
 
 
 class Stepping:
@@ -42,17 +41,17 @@ def test_a_step_is_found_and_measured():
 async def test_a_step_in_the_middle_of_an_answer_gives_its_stamps_up():
     """The record has read times then, and says so; the next answer has kernel stamps again."""
     clock = Stepping()
-    async with playing([SSE, chunk(delta(content="a")), Pause(0.4), *answer("b")[1:]], answer("c")) as wire:
-        async with Client(wire.target, clock=clock) as client:
-            sending = asyncio.ensure_future(client.send(request()))
-            await asyncio.sleep(0.2)
-            clock.step_ns = 3_600_000_000_000
-            record = await sending
-            assert (record.stamp_source, record.events.late_ns) == ("read", ())
-            assert record.events.at_ns[1] - record.events.at_ns[0] >= 0.4e9
-            clock.step_ns = 0  # the kernel's stamps follow the real clock, which nobody set
-            await client.send(request("r-2"))
-            assert (await client.send(request("r-3"))).stamp_source == "kernel"
+    plays = [[SSE, chunk(delta(content="a")), Pause(0.4), *answer("b")[1:]], answer("c")]
+    async with playing(*plays) as wire, Client(wire.target, clock=clock) as client:
+        sending = asyncio.ensure_future(client.send(request()))
+        await asyncio.sleep(0.2)
+        clock.step_ns = 3_600_000_000_000
+        record = await sending
+        assert (record.stamp_source, record.events.late_ns) == ("read", ())
+        assert record.events.at_ns[1] - record.events.at_ns[0] >= 0.4e9
+        clock.step_ns = 0  # the kernel's stamps follow the real clock, which nobody set
+        await client.send(request("r-2"))
+        assert (await client.send(request("r-3"))).stamp_source == "kernel"
 
 
 async def test_a_step_forth_and_back_within_an_answer_is_found():
