@@ -80,8 +80,9 @@ SAMPLES = """\
 ## Samples
 
 A line of `samples.jsonl` is an object with `kind` ("sample"), `source`, `monotonic_ns`, `wall_ns`, `boot_id`, `data` and
-`missing`. A key that is absent from `data` is unknown, never 0. In a run folder the stamps are in the run's clock (the copy translates them by the offset
-that round trips gave; the manifest holds it with its error), wall time and boot id are those of the sidecar's host.
+`missing`. A key that is absent from `data` is unknown, never 0. In a run folder the stamps are in the run's clock (the copy
+translates them by the offset that round trips gave; the manifest holds it with its error), wall time and boot id are those of
+the sidecar's host.
 """
 
 
