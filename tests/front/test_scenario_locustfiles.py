@@ -48,7 +48,7 @@ def test_a_sound_server_is_found_so(tmp_path, name, options, requests):
         (("--hedged", "1"), "hedged", (1, 5)),
         (("--refused", "1"), "refused", (1, 5)),
         (("--overthinking", "1"), "truncated", (1, 5)),
-        (("--fault", "miscount:prompt=7"), "tokens_mismatch", (5,)),
+        (("--fault", "miscount:prompt=7,skip=2"), "tokens_mismatch", (5,)),
         (("--no-prefix-caching",), "cache_unverified", (5,)),
     ],
 )
