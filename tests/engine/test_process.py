@@ -1,0 +1,166 @@
+"""The engine process itself, over its socket, against the simulator."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from loadkit.case import Case, Turn
+from loadkit.engine.protocol import line, record_of, request_line, target_message
+from loadkit.record import CaseFacts, Outcome, Record, Slot
+from loadkit.request import Target, first_request
+from loadkit.run_folder import read_run
+from simulator_process import Simulator, simulator
+
+
+class Engine:
+    """One end of the socket, and what came through it."""
+
+    def __init__(self) -> None:
+        self.socket, theirs = socket.socketpair()
+        self.socket.settimeout(30)
+        command = [sys.executable, "-m", "loadkit.engine", str(theirs.fileno())]
+        self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
+        theirs.close()
+        self._file = self.socket.makefile("rb")
+
+    def say(self, message: bytes) -> None:
+        self.socket.sendall(message)
+
+    def until(self, op: str) -> dict[str, Any]:
+        """The next message of that kind."""
+        while raw := self._file.readline():
+            message: dict[str, Any] = orjson.loads(raw)
+            if message["op"] == op:
+                return message
+        raise AssertionError(f"the engine ended without {op!r}")
+
+    def open(self, folder: Path, target: Target) -> None:
+        self.say(
+            line("open", folder=folder, worker="", target=target_message(target), keep_text=True, kernel_stamps=True,
+                 offset_ns=0, offset_error_ns=0)
+        )  # fmt: skip
+        self.until("opened")
+
+    def record(self) -> Record:
+        return record_of(self.until("ended")["record"])
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Simulator]:
+    with simulator(preset="spark") as started:
+        yield started
+
+
+@pytest.fixture
+def target(server: Simulator) -> Target:
+    return Target(base_url=server.base_url, model=server.model)
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    started = Engine()
+    yield started
+    started._file.close()
+    started.socket.close()
+    assert started.process.wait(15) == 0
+
+
+Ask = Callable[..., bytes]
+
+
+@pytest.fixture
+def ask(target: Target) -> Ask:
+    def message(name: str, *, op: str = "send", max_tokens: int = 4) -> bytes:
+        facts = CaseFacts(scenario="short", case="c", workload="speed")
+        turn = Turn(messages=({"role": "user", "content": "Count to ten."},))
+        case = Case(facts=facts, turns=(turn,), body={"max_tokens": max_tokens, "ignore_eos": True})
+        request = first_request(case, id=name, target=target, slot=Slot(), run_id="run")
+        return request_line(op, replace(request, due_ns=time.monotonic_ns() if op == "send" else None))
+
+    return message
+
+
+def test_a_request_becomes_a_record_in_the_file_and_on_the_socket(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
+    """The same record, but for its event columns."""
+    engine.open(tmp_path, target)
+    engine.say(ask("a"))
+    record = engine.record()
+    written = read_run(tmp_path).records
+    assert (record.outcome, record.usage.completion_tokens) == (Outcome.COMPLETED, 4)
+    assert [record] == [replace(one, events=record.events) for one in written]
+
+
+def test_held_requests_are_sent_together_when_released(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
+    """Nothing is sent before, and all have the release as their due time."""
+    engine.open(tmp_path, target)
+    for name in "abcd":
+        engine.say(ask(name, op="hold"))
+    due_ns = time.monotonic_ns() + 200_000_000
+    engine.say(line("release", ids=list("abcd"), due_ns=due_ns))
+    records = [engine.record() for _ in "abcd"]
+    assert {due_ns} == {record.due_ns for record in records}
+    assert all(record.sent_ns is not None and record.sent_ns >= due_ns for record in records)
+
+
+def test_a_cancelled_request_has_a_record_that_says_so(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
+    """Its stream is closed; the engine goes on."""
+    engine.open(tmp_path, target)
+    engine.say(ask("long", max_tokens=4000))
+    time.sleep(0.5)
+    engine.say(line("cancel", id="long"))
+    assert Outcome.CANCELLED is engine.record().outcome
+    engine.say(ask("b"))
+    assert Outcome.COMPLETED is engine.record().outcome
+
+
+def test_when_locust_is_gone_the_engine_cancels_writes_and_ends(target: Target, ask: Ask, tmp_path: Path):
+    """End of file on the socket is the only sign it needs; nothing that was sent is without a record."""
+    engine = Engine()
+    engine.open(tmp_path, target)
+    engine.say(ask("long", max_tokens=4000))
+    time.sleep(0.5)
+    engine.socket.shutdown(socket.SHUT_RDWR)
+    assert engine.process.wait(15) == 0
+    assert [record.outcome for record in read_run(tmp_path).records] == [Outcome.CANCELLED]
+
+
+def test_ctrl_c_and_sigterm_are_for_locust(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
+    """The engine ignores both, and is told by Locust what to do."""
+    engine.open(tmp_path, target)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(engine.process.pid, number)
+    engine.say(ask("a"))
+    assert Outcome.COMPLETED is engine.record().outcome
+
+
+def test_after_kill_9_the_folder_is_readable_and_knows_what_is_lost(target: Target, ask: Ask, tmp_path: Path):
+    """A start without a record is a lost request."""
+    engine = Engine()
+    engine.open(tmp_path, target)
+    engine.say(ask("done"))
+    engine.record()
+    engine.say(ask("lost", max_tokens=4000))
+    time.sleep(0.5)
+    engine.process.kill()
+    engine.process.wait()
+    run = read_run(tmp_path)
+    assert ([record.id for record in run.records], [start.id for start in run.lost]) == (["done"], ["lost"])
+
+
+def test_a_function_is_called_by_name_and_a_users_mistake_comes_back_as_one(engine: Engine):
+    """Preflight and scenario files are read in the engine, where nothing is patched."""
+    look = {"function": "loadkit.engine.preparation:look", "arguments": {"host": "http://127.0.0.1:1", "model": ""}}
+    engine.say(line("call", number=7, **look))
+    answer = engine.until("answer")
+    assert answer["number"] == 7
+    assert "can't be reached" in answer["mistake"]["problem"]
