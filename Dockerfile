@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # One image for Locust, the sidecar and the simulator; x86-64 and aarch64 (every dependency has wheels for both).
 # Override BASE with a digest to pin harder: --build-arg BASE=python:3.12.11-slim-bookworm@sha256:…
 ARG BASE=python:3.12.11-slim-bookworm

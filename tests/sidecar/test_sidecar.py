@@ -47,6 +47,15 @@ def test_it_begins_and_ends_in_its_file(start: Start):
     assert (sidecar.samples()[0].data["event"], sidecar.samples()[-1].data["event"]) == ("started", "ended")
 
 
+def test_counters_cover_a_run_from_its_begin_to_its_end(start: Start, processes: Processes):
+    """The server is looked at before the sidecar says that it listens, and once more when it is told to end."""
+    sidecar = start(server=processes.serve())
+    assert sidecar.client.latest()["server"]["data"]["prompt_tokens"] == 1227
+    asked_ns = ns()
+    sidecar.stop()
+    assert sidecar.samples("server")[-1].monotonic_ns > asked_ns
+
+
 def test_health_and_newest_samples(start: Start, processes: Processes):
     """What a gauge needs, by source."""
     sidecar = start(server=processes.serve())

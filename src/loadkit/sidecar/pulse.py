@@ -46,11 +46,13 @@ class Pulse:
         self._trouble: str | None = None
         self._trouble_ns = 0
         self._worst_late_ns = 0
+        self.looked = threading.Event()
 
     def run(self) -> None:
         due_ns = self._clock.monotonic_ns()
         while not self._ended.is_set():
             self.look()
+            self.looked.set()
             due_ns += self._period_ns
             now_ns = self._clock.monotonic_ns()
             if now_ns > due_ns:

@@ -33,6 +33,7 @@ from loadkit.sidecar.settings import Settings
 from loadkit.sidecar.watchman import Watchman
 
 RETRY_S = 10.0
+FIRST_LOOK_NS = 3_000_000_000
 AFTER_OOM_S = 2.0  # systemd needs a moment to notice what the kernel did to its units
 Say = Callable[[str], None]
 
@@ -77,18 +78,24 @@ class Watch:
         return self.service.url
 
     def start(self) -> None:
-        """Begin: protection first, then the threads."""
+        """Begin: protection first, then the threads; returns when every source was looked at once, or is slow to answer."""
         self._record("recorder", {"event": "started", "settings": _told(self.settings), **_protected()})
         self._look_at_services("start")
         for name, work in self._work():
             threading.Thread(target=work, name=name, daemon=True).start()
+        due_ns = self._clock.monotonic_ns() + FIRST_LOOK_NS
+        for pulse in self._pulses.values():
+            pulse.looked.wait(max(0, due_ns - self._clock.monotonic_ns()) / 1e9)
 
     def end(self) -> None:
-        """Last samples, then everything is on disk."""
+        """Last samples, so that counters cover a run to its end; then everything is on disk."""
         if self._ended.is_set():
             return
         self._look_at_services("end")
         self._ended.set()
+        for source in ("container", "cgroup", "server", "host"):
+            if source in self._pulses:
+                self._pulses[source].look()
         self.guard.end()
         if self._events is not None:
             self._events.close()
