@@ -175,6 +175,7 @@ class Generation:
         seed = zlib.crc32(prepared.tokens.tobytes()) ^ question.seed
         thoughts = await self._think(exchange, question, count)
         sequences: list[Sequence] = []
+        mode = ("streaming" if reply.asked.stream else "non_streaming") if question.tools else None
         for index in range(count):
             filler = self._mind.filler(question, index)
             thought = spoiled_thought(exchange.fault, thoughts[index], question.tools)
@@ -183,7 +184,7 @@ class Generation:
             choice.sequence = Sequence(
                 id=reply.frames.id, prompt=prepared.tokens, hashes=list(prepared.hashes), salt=body.cache_salt, script=script,
                 sink=choice, max_tokens=limits.max_tokens, asked_max_tokens=asked_tokens, random=random.Random(seed + index),
-                siblings=sequences, arrived_ns=arrived_ns,
+                tool_mode=mode, siblings=sequences, arrived_ns=arrived_ns,
             )  # fmt: skip
             reply.choices.append(choice)
             sequences.append(choice.sequence)

@@ -67,6 +67,7 @@ class Metrics:
         self.by_tier: Counter[str] = Counter()
         self.finished: Counter[str] = Counter()
         self.rejections: Counter[str] = Counter()
+        self.parsed: Counter[tuple[str, str]] = Counter()
         self.accepted_by_position = [0] * settings.drafts
         tokens = tallies.one_two_five(settings.max_model_len)
         self.histograms = {name: Histogram(bounds or tokens) for name, (_, bounds) in HISTOGRAMS.items()}
@@ -102,6 +103,8 @@ class Metrics:
             sequence.last_ns = now_ns
             if self._settings.drafts and not share.prefill:
                 self._drafted(sequence)
+            if sequence.tool_mode is not None:
+                self._parsed(sequence, output, sequence.tool_mode)
             if output.finish is not None:
                 self._finished(sequence, output.finish, now_ns)
         if outputs:
@@ -134,6 +137,8 @@ class Metrics:
             family.add_metric(list(self._labels.values()), tally.buckets(), tally.total)
             yield self._made(family, [self._labels])
         yield self._cache_config()
+        if self._settings.tools:
+            yield self._tool_parser()
         yield from self._http_families()
 
     def _first_token(self, sequence: Sequence, now_ns: int) -> int:
@@ -154,6 +159,15 @@ class Metrics:
         self.counters["spec_decode_num_accepted_tokens"] += accepted
         for position in range(accepted):
             self.accepted_by_position[position] += 1
+
+    def _parsed(self, sequence: Sequence, output: Output, mode: str) -> None:
+        """The tool parser ran: once per delta after the thinking, or once per choice that is not streamed."""
+        kinds = sequence.script.kinds
+        if mode == "non_streaming":
+            if output.finish is not None:
+                self.parsed[mode, "tool_call" if output.finish == "stop" and sequence.script.calls else "no_tool_call"] += 1
+        elif kinds[output.end - 1] != "r":
+            self.parsed[mode, "tool_call" if "t" in kinds[output.start : output.end] else "no_tool_call"] += 1
 
     def _finished(self, sequence: Sequence, reason: str, now_ns: int) -> None:
         self.finished[reason] += 1
@@ -220,6 +234,15 @@ class Metrics:
             "admission_rejections", "Number of admission attempts rejected by a queue limit, by reason.", rows, engine=False
         )
 
+    def _tool_parser(self) -> Metric:
+        rows = [
+            ({"mode": mode, "outcome": outcome, "request_type": kind}, self.parsed[mode, outcome] if kind == CHAT else 0)
+            for mode in ("streaming", "non_streaming")
+            for outcome in ("tool_call", "no_tool_call")
+            for kind in (CHAT, "responses", "other")
+        ]
+        return self._counter("tool_call_parser_invocations", TOOL_PARSER, rows, engine=False)
+
     def _counter(self, name: str, sentence: str, rows: Rows, *, engine: bool = True) -> Metric:
         fixed = self._labels if engine else {"model_name": self._settings.model}
         family = CounterMetricFamily(f"vllm:{name}", sentence, labels=[*fixed, *rows[0][0]])
@@ -262,6 +285,10 @@ class Metrics:
         yield coarse
 
 
+CHAT = "chat_completions"
+TOOL_PARSER = (
+    "Total number of ToolParser invocations. Non-streaming increments once per choice; streaming increments once per delta."
+)
 WAITING_BY_REASON = (
     "Number of waiting requests by reason. Reason labels: 'capacity' = waiting for scheduling capacity; 'deferred' = deferred "
     "by transient constraints (LoRA budget, KV transfer, blocked status). Sum of all reasons equals vllm:num_requests_waiting."

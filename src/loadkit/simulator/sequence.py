@@ -34,6 +34,7 @@ class Sequence:
     """State of one sequence. `computed` counts tokens whose KV is in blocks, `made` output tokens, `remembered` blocks that
     others can find.
 
+    `tool_mode` says how a tool parser sees the output ("streaming", "non_streaming"); `None` where none does.
     Stamps are nanoseconds of CLOCK_MONOTONIC; `None` until it happened.
     """
 
@@ -47,6 +48,7 @@ class Sequence:
     random: random.Random
     asked_max_tokens: int | None
     siblings: list[Sequence] = field(default_factory=list)
+    tool_mode: str | None = None
     arrived_ns: int = 0
     queued_ns: int = 0
     scheduled_ns: int | None = None
