@@ -11,7 +11,7 @@ from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
 from loadkit.clock import SystemClock
 from loadkit.engine.protocol import JSON
-from loadkit.front import messages
+from loadkit.front import html_report, messages
 from loadkit.front.arguments import options_of
 from loadkit.front.lead import Lead
 from loadkit.front.run import Run, usable
@@ -204,6 +204,8 @@ class Session:
         if self.run is not None and not self.run.finished.is_set():
             environment.runner.stop()
             self.lead.finish()
+        if self.run is not None:
+            html_report.add_to_file(environment, self.run.folder)
         environment.process_exit_code = self.lead.verdict.exit_code
 
     def _quit(self, **_: Any) -> None:

@@ -110,7 +110,9 @@ def throughput(rungs: Sequence[Rung], language: Language) -> Markup:
     ordered = sorted(rungs, key=lambda rung: rung.ways)
     one_way = next((median(rung.rounds_per_s) for rung in ordered if rung.ways == 1 and rung.rounds_per_s), None)
     tops = list(chain.from_iterable(rung.rounds_per_s for rung in ordered))
-    y = svg.Axis(from_zero(tops, *frame.y), say("output tokens/s (makespan)", language), _rate)
+    ideal_top = 0.0 if one_way is None else one_way * ordered[-1].ways
+    shown = [*tops, ideal_top] if ideal_top <= 1.6 * max(tops, default=0.0) else tops
+    y = svg.Axis(from_zero(shown, *frame.y), say("output tokens/s (makespan)", language), _rate)
     left, right = frame.x
     slot = (right - left) / len(ordered)
     centres = [left + slot * (number + 0.5) for number in range(len(ordered))]

@@ -59,7 +59,8 @@ def ttft_by_length(view: View) -> Markup | None:
         tokens, ttft = request.record.usage.prompt_tokens, ttft_ns(request.record)
         if tokens and ttft is not None and request.completed:
             clouds.setdefault(_cache_words(request), []).append((tokens, ttft))
-    if len({tokens for points in clouds.values() for tokens, _ in points}) < 2:
+    lengths = [tokens for points in clouds.values() for tokens, _ in points]
+    if not lengths or max(lengths) < 2 * min(lengths):  # prompts of one size: nothing to see
         return None
     named = {view.say(name): clouds[name] for name in sorted(clouds)}
     note = view.say("Cold and warm by what the server said it had cached; the lines join medians of bands of length.")
