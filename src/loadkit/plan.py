@@ -135,9 +135,15 @@ def sequence(
     name: str = "",
     asked: dict[str, bool] | None = None,
 ) -> Plan:
-    """All cases in order, once a round, by `ways` users; one way is strictly serial."""
-    stages = tuple(stage(stage_name or name, cases, ways=ways, round=number) for number in range(1, rounds + 1))
-    return Plan(stages=stages, seed=seed, name=name, asked={} if asked is None else asked)
+    """All cases in order, once a round, by `ways` users; one way is strictly serial.
+
+    Cases that are declared warm are asked once as warm-ups first, under the salt that they keep.
+    """
+    called = stage_name or name
+    warm = [case for case in cases if case.facts.cache == "warm" and case.document is None]
+    primed = (stage(called, warm, round=0, phase=Phase.WARMUP),) if warm else ()
+    stages = tuple(stage(called, cases, ways=ways, round=number) for number in range(1, rounds + 1))
+    return Plan(stages=primed + stages, seed=seed, name=name, asked={} if asked is None else asked)
 
 
 def ladder(

@@ -175,3 +175,10 @@ def test_a_sample_of_a_file_is_drawn_by_seed(tmp_path):
 
     assert asked(1) == asked(1) == sorted(asked(1))
     assert asked(1) != asked(2)
+
+
+def test_a_speed_workload_is_never_warm(tmp_path):
+    """It asks nothing twice, so nothing could have primed it."""
+    found = loaded(tmp_path, "cache: warm\nprompts: [{text: hi}]")
+    case = scenario.cases(found, Drawing(speed=True))[0]
+    assert (case.facts.cache, case.salt_group) == ("cold", None)

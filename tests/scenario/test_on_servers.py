@@ -11,7 +11,8 @@ from loadkit.case import Case
 from loadkit.checks import judge, overall
 from loadkit.client import Client
 from loadkit.documents import archive_cases, prepare
-from loadkit.record import Answer, Record, Slot
+from loadkit.plan import sequence
+from loadkit.record import Answer, Phase, Record, Slot
 from loadkit.request import Target, first_request, has_next, next_request
 from loadkit.scenario import Drawing
 from loadkit.server import Server
@@ -132,7 +133,23 @@ async def test_two_runs_of_one_seed_share_nothing_in_the_cache(tmp_path):
     assert first[-1][1].usage.cached_tokens > 0
 
 
+async def test_a_warm_scenario_is_primed_and_then_found_warm(tmp_path):
+    """The plan asks each case once as a warm-up; the measured one finds its own prompt cached."""
+    text = " ".join(f"Line {number} of the notes." for number in range(60))
+    (tmp_path / "notes.yaml").write_text(f"name: notes\ncache: warm\nprompts:\n  - text: {text} How many lines are there?\n")
+    plan = sequence(scenario.cases(scenario.load(tmp_path / "notes.yaml")), name="notes")
+    assert [stage.phase for stage in plan.stages] == [Phase.WARMUP, Phase.MEASURED]
+    with simulator() as sim:
+        target = Target(base_url=sim.base_url, model=sim.model)
+        async with Client(target) as client:
+            items = [item for stage in plan.stages for item in stage.items]
+            sent = [first_request(item.case, id=item.id, target=target, slot=item.slot, run_id="r") for item in items]
+            records = [await client.send(request) for request in sent]
+    assert records[0].usage.cached_tokens == 0 < records[1].usage.cached_tokens
+
+
 @pytest.mark.vllm
+@pytest.mark.timeout(400)
 async def test_a_real_vllm_agrees_with_plan_and_formula(tmp_path, vllm_server):
     """Exact lengths and hits on the real thing; its answers are noise, so they are not looked at."""
     answers = await about_documents(f"{vllm_server()}/v1", tmp_path, "prefix", rungs=[4], budget=16)
@@ -143,6 +160,7 @@ async def test_a_real_vllm_agrees_with_plan_and_formula(tmp_path, vllm_server):
 
 
 @pytest.mark.vllm
+@pytest.mark.timeout(400)
 async def test_a_real_vllm_takes_every_body(vllm_server):
     """No scenario is refused: tools, conversations, JSON of all shapes."""
     target = (await preflight.look(Target(base_url=f"{vllm_server()}/v1", model=""))).target

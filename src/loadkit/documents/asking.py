@@ -19,7 +19,10 @@ from loadkit.scenario.cases import body
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """What is known of the server's prefix cache: block size in tokens, and whether a draft model costs a block of each hit."""
+    """What is known of the server's prefix cache: block size in tokens, and whether a draft model costs a block of each hit.
+
+    Where the latter is unknown (a server that speculates and doesn't say how), a block less is expected: a floor, not a guess.
+    """
 
     block_size: int | None = None
     drops_last_block: bool | None = None
@@ -29,7 +32,7 @@ class Cache:
         if self.block_size is None or shared_tokens is None:
             return None
         return expected_hit(
-            shared_tokens, prompt_tokens, block_size=self.block_size, drops_last_block=bool(self.drops_last_block)
+            shared_tokens, prompt_tokens, block_size=self.block_size, drops_last_block=self.drops_last_block is not False
         )
 
 

@@ -111,7 +111,7 @@ def _case(scenario: Scenario, prompt: Prompt, drawing: Drawing, *, label: str, a
         facts=_facts(scenario, prompt, drawing, turns, f"{scenario.name}-{prompt.name or 'p'}-{label}"),
         turns=turns,
         body=body(scenario, drawing, prompt),
-        salt_group=salt_group(scenario, f"{scenario.name}-{label}", conversation=len(turns) > 1),
+        salt_group=salt_group(_policy(scenario, drawing), f"{scenario.name}-{label}", conversation=len(turns) > 1),
         stream=scenario.stream,
     )
 
@@ -157,14 +157,19 @@ def _facts(scenario: Scenario, prompt: Prompt, drawing: Drawing, turns: tuple[Tu
         case=name,
         workload="speed" if drawing.speed else scenario.workload,
         max_tokens=prompt.max_tokens or drawing.budget(scenario),
-        cache={"fresh": "cold", "warm": "warm", "shared": "shared", "none": "none"}[scenario.cache],
+        cache="cold" if _policy(scenario, drawing) == "fresh" else _policy(scenario, drawing),
         question_sha256=hashlib.sha256(question).hexdigest(),
     )
 
 
-def salt_group(scenario: Scenario, case: str, *, conversation: bool) -> str | None:
-    """Who shares a cache salt under the scenario's cache policy (see `loadkit.request.salt`)."""
-    match scenario.cache:
+def _policy(scenario: Scenario, drawing: Drawing) -> str:
+    """A speed workload asks nothing twice, so that there is nothing to prime: `warm` is then `fresh`."""
+    return "fresh" if drawing.speed and scenario.cache == "warm" else scenario.cache
+
+
+def salt_group(policy: str, case: str, *, conversation: bool) -> str | None:
+    """Who shares a cache salt under a cache policy (see `loadkit.request.salt`)."""
+    match policy:
         case "warm":
             return case
         case "shared":
