@@ -203,3 +203,9 @@ def test_paper_is_light_and_unfolded(opened):
     opened.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert opened.evaluate("document.querySelector('.lk').dataset.theme") == "light"
     assert opened.evaluate("[...document.querySelectorAll('details')].every((node) => node.open)")
+
+
+def test_no_id_stands_twice(run):
+    """Links inside the page lead to one place."""
+    ids = [attrs["id"] for _, attrs in Page(page_of(run)).tags if attrs.get("id")]
+    assert len(ids) == len(set(ids))
