@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import gevent
 import locust.stats
 from locust.stats import StatsCSVFileWriter
 
@@ -16,16 +17,16 @@ MARK_BYTES = len("\ufeff".encode())
 
 
 class CSVFiles(StatsCSVFileWriter):
-    """Locust's writer, which also writes everything once more when a run ends and when Locust closes it.
+    """Locust's writer, which also writes everything once more when a run ends, and for the last time when Locust quits.
 
-    `--json` empties the statistics before the files are closed, so that last look is skipped then: the one at the end of the
-    run has written them.
+    `--json` empties the statistics before Locust closes the files, while its writing loop still runs; so it ends here first.
     """
 
     def __init__(self, environment: Any, *arguments: Any, **named: Any):
         super().__init__(environment, *arguments, **named)
         environment.loadkit_csv = self
         self.stats_history_csv_columns += HISTORY_COLUMNS
+        self._loop: gevent.Greenlet | None = None
         self._header()
 
     def _header(self) -> None:
@@ -47,9 +48,8 @@ class CSVFiles(StatsCSVFileWriter):
         self.exceptions_csv_filehandle.seek(0)
 
     def write_all(self) -> None:
-        """Every file as of now; does nothing while the statistics are empty, or were emptied."""
-        counted = any(entry.num_requests for entry in self.environment.stats.entries.values())
-        if not counted or self.requests_csv_filehandle.closed:
+        """Every file as of now; does nothing while the statistics are empty."""
+        if not self.environment.stats.entries or self.requests_csv_filehandle.closed:
             return
         for file, start, rows, writer in (
             (self.requests_csv_filehandle, self._requests_start, self._requests_data_rows, self.requests_csv_writer),
@@ -75,9 +75,15 @@ class CSVFiles(StatsCSVFileWriter):
         figures = getattr(self.environment, "loadkit_gauges", (None,) * len(HISTORY_COLUMNS))
         super()._stats_history_data_rows(_Longer(csv_writer, figures), now)
 
-    def close_files(self) -> None:
+    def stats_writer(self) -> None:
+        self._loop = gevent.getcurrent()
+        super().stats_writer()
+
+    def last_look(self) -> None:
+        """Nothing is written after this."""
+        if self._loop is not None:
+            self._loop.kill()
         self.write_all()
-        super().close_files()
 
 
 class _Longer:

@@ -207,6 +207,9 @@ class Session:
         if self.run is not None:
             html_report.add_to_file(environment, self.run.folder)
         environment.process_exit_code = self.lead.verdict.exit_code
+        csv = getattr(environment, "loadkit_csv", None)
+        if csv is not None:
+            csv.last_look()
 
     def _quit(self, **_: Any) -> None:
         if self._workplace is not None:
