@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import jsonschema
 import orjson
 
 from loadkit.checks.finding import CORRECT, Finding, malformed, no_answer, quoted, wrong
@@ -57,6 +56,8 @@ def tool_call(record: Record, check: ToolCallCheck) -> Finding:
 
 def schema_mistake(data: Any, schema: dict[str, Any]) -> str | None:
     """The first way in which `data` breaks the JSON schema (draft 2020-12), with its place; `None` if it is valid."""
+    import jsonschema  # a third of a second, which runs without such a check need not spend
+
     mistake = next(iter(jsonschema.Draft202012Validator(schema).iter_errors(data)), None)
     return None if mistake is None else f"{mistake.json_path}: {mistake.message}"
 
