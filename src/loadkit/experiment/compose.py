@@ -7,13 +7,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import docker
 import yaml
-from docker.errors import DockerException, NotFound
+from docker.errors import DockerException
 
 from loadkit.errors import UsageError
 from loadkit.experiment.plan import Arm
@@ -140,39 +140,42 @@ class ComposeServer:
     def container(self) -> Any | None:
         """The service's container, freshly inspected; `None` while there is none.
 
+        Found by the labels that compose (v1 and v2) puts on it: asking compose itself takes seconds on a busy host.
+
         Raises:
             ServerFailed: the Docker engine does not answer.
         """
-        for key in self._ids():
-            try:
-                container = self._engine.containers.get(key)
-            except NotFound:
-                continue
-            except (DockerException, OSError) as problem:
-                raise ServerFailed(f"the Docker engine does not answer: {problem}") from problem
-            if self._arm.service or len(self._services()) == 1 or _publishes(container.attrs):
-                return container
-        return None
+        labels = [f"com.docker.compose.project={self._project}"]
+        labels += [f"com.docker.compose.service={self._arm.service}"] if self._arm.service else []
+        try:
+            found = self._engine.containers.list(all=True, filters={"label": labels}, ignore_removed=True)
+        except (DockerException, OSError) as problem:
+            raise ServerFailed(f"the Docker engine does not answer: {problem}") from problem
+        if len(found) < 2 or self._arm.service:
+            return found[0] if found else None
+        return next((container for container in found if _publishes(container.attrs)), found[0])
 
     def name_ahead(self) -> str:
         """What the container will be called, so that it can be watched from before its start."""
         service = self._service_ahead()
-        named = self._config()["services"].get(service, {}).get("container_name")
+        named = self._config["services"].get(service, {}).get("container_name")
         if named:
             return str(named)
-        project = self._arm.project or self._config().get("name") or _project_name(self._files[0].parent)
         sign = "_" if compose_command() == ("docker-compose",) else "-"
-        return f"{project}{sign}{service}{sign}1"
+        return f"{self._project}{sign}{service}{sign}1"
 
     @property
     def _only(self) -> tuple[str, ...]:
         return (self._arm.service,) if self._arm.service else ()
 
-    def _ids(self) -> list[str]:
-        return self._compose("ps", "-q", *self._only).split()
+    @cached_property
+    def _project(self) -> str:
+        """What compose calls the project: as told, by its variable, by the file's `name` (v2), or the folder's name."""
+        told = self._arm.project or {**os.environ, **self._arm.environment}.get("COMPOSE_PROJECT_NAME")
+        return told or self._config.get("name") or _project_name(self._files[0].parent)
 
     def _services(self) -> dict[str, Any]:
-        services: dict[str, Any] = self._config()["services"]
+        services: dict[str, Any] = self._config["services"]
         return services
 
     def _service_ahead(self) -> str:
@@ -180,7 +183,9 @@ class ComposeServer:
         publishing = [name for name, service in services.items() if service.get("ports")]
         return self._arm.service or (publishing or list(services))[0]
 
+    @cached_property
     def _config(self) -> dict[str, Any]:
+        """The merged files, as compose reads them; once, since they are not to change during an experiment."""
         config: dict[str, Any] = yaml.safe_load(self._compose("config"))
         return config
 
