@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - a play is read in one line
 
 import asyncio
+import gc
 import gzip
 import hashlib
 from collections.abc import Sequence
@@ -14,8 +15,10 @@ import pytest
 
 from loadkit.client import Client, body_of
 from loadkit.errors import UsageError
+from loadkit.reception import Reception
 from loadkit.record import ErrorPhase, Outcome, Record, Slot, Start, Usage, from_line, to_line
 from loadkit.request import Request, Target, Timeouts
+from loadkit.stream import Decoder
 from wire_servers import (
     DONE,
     END,
@@ -499,3 +502,21 @@ def test_requests_name_nothing_that_a_later_run_could_mix_up():
     """Slots and cases of the request are those of the record."""
     record = asyncio.run(sent(answer("a"), of=replace(request(), slot=Slot(stage="2 ways", way=1))))
     assert (record.slot, record.case) == (Slot(stage="2 ways", way=1), FACTS)
+
+
+@both_loops
+async def test_nothing_is_left_of_a_request_that_ended():
+    """No cycle keeps it: the collector is off while measuring, and memory must not grow with the number of requests."""
+    broken = [SSE, chunk(delta(content="a")), Close()]
+    async with playing(answer("a"), broken, [whole("503 No", b"{}")]) as wire, Client(wire.target) as client:
+        await client.send(request())
+        gc.collect()
+        gc.disable()
+        try:
+            for number in range(6):
+                await client.send(request(f"r-{number}"))
+            await asyncio.sleep(0)
+            left = [one for one in gc.get_objects() if isinstance(one, Reception | Decoder)]
+        finally:
+            gc.enable()
+    assert left == []

@@ -14,14 +14,12 @@ from loadkit.transport.pool import EXPIRY_S, Pool
 from loadkit.transport.receiver import Headers, Receiver
 from loadkit.transport.stamps import Stamps
 
-RECEIVER = "loadkit.receiver"
-"""Extension of a request: its `Receiver`, which then gets every stamp and the body; the response's own stream stays empty."""
-
 
 class MeasuringTransport(httpx2.AsyncBaseTransport):
     """HTTP/1.1 to servers on plain ``http://``, with a stamp for each part of an exchange.
 
-    Without a receiver it is an ordinary transport: timeouts are those of the request, errors those of httpx2.
+    `exchange` sends ready bytes and tells a `Receiver` everything; that is what the client measures with. As a transport of
+    httpx2 (`handle_async_request`) it is an ordinary one: timeouts are those of the request, errors those of httpx2.
     """
 
     def __init__(self, *, clock: Clock | None = None, kernel_stamps: bool = True, expiry_s: float = EXPIRY_S):
@@ -29,6 +27,21 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         self._stamps = Stamps(self._clock, wanted=kernel_stamps)
         self._pools: dict[tuple[str, int], Pool] = {}
         self._expiry_s = expiry_s
+
+    async def exchange(
+        self, server: tuple[str, int], head: bytes, body: bytes, receiver: Receiver, *, connect_s: float | None
+    ) -> None:
+        """Take or open a connection to host and port, and begin the exchange; the rest the receiver hears.
+
+        Raises:
+            httpx2.ConnectError, httpx2.ConnectTimeout: there is no connection; the receiver has heard nothing.
+        """
+        pool = self._pools.get(server)
+        if pool is None:
+            pool = Pool(*server, clock=self._clock, stamps=self._stamps, expiry_s=self._expiry_s)
+            self._pools[server] = pool
+        connection = await pool.connection(connect_s)
+        connection.exchange(head, body, receiver)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send, and return when the headers are there.
@@ -38,20 +51,12 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         """
         if request.url.scheme != "http":
             raise httpx2.UnsupportedProtocol(f"the measuring transport speaks plain http, not {request.url.scheme}")
-        ready = isinstance(request.stream, httpx2.ByteStream)
-        body = b"".join(request.stream) if ready else await request.aread()  # type: ignore[arg-type]
         timeouts: dict[str, Any] = request.extensions.get("timeout", {})
-        receiver: Receiver | None = request.extensions.get(RECEIVER)
-        stream = None if receiver is not None else _Stream(timeouts.get("read"))
-        begun = _Begun(asyncio.get_running_loop(), receiver or stream)  # type: ignore[arg-type]
-        connection = await self._pool(request.url).connection(timeouts.get("connect"))
-        connection.exchange(head_of(request), body, begun)
-        try:
-            status, headers = await begun.headers_seen
-        except asyncio.CancelledError:
-            begun.drop()
-            raise
-        return httpx2.Response(status, headers=headers, stream=stream or _EMPTY, extensions={"http_version": b"HTTP/1.1"})
+        stream = _Stream(asyncio.get_running_loop(), timeouts.get("read"))
+        body = await request.aread()
+        await self.exchange(server_of(request.url), head_of(request), body, stream, connect_s=timeouts.get("connect"))
+        status, headers = await stream.begun()
+        return httpx2.Response(status, headers=headers, stream=stream, extensions={"http_version": b"HTTP/1.1"})
 
     async def aclose(self) -> None:
         for pool in self._pools.values():
@@ -59,13 +64,10 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         self._pools.clear()
         self._stamps.close()
 
-    def _pool(self, url: httpx2.URL) -> Pool:
-        key = (url.host, url.port or 80)
-        pool = self._pools.get(key)
-        if pool is None:
-            pool = Pool(*key, clock=self._clock, stamps=self._stamps, expiry_s=self._expiry_s)
-            self._pools[key] = pool
-        return pool
+
+def server_of(url: httpx2.URL) -> tuple[str, int]:
+    """Host and port."""
+    return url.host, url.port or 80
 
 
 def head_of(request: httpx2.Request) -> bytes:
@@ -76,66 +78,33 @@ def head_of(request: httpx2.Request) -> bytes:
     return b"".join(lines)
 
 
-class _Begun:
-    """Passes everything on to a receiver, and wakes the sender when the headers are there, or the exchange failed first."""
-
-    __slots__ = ("_abort", "_to", "body", "headers_seen")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, to: Receiver):
-        self.headers_seen: asyncio.Future[tuple[int, Headers]] = loop.create_future()
-        self.body = to.body
-        self._to = to
-        self._abort: Callable[[Exception], None] | None = None
-
-    def sending(self, at_ns: int, *, connected_ns: int | None, abort: Callable[[Exception], None]) -> None:
-        self._abort = abort
-        self._to.sending(at_ns, connected_ns=connected_ns, abort=abort)
-
-    def written(self, at_ns: int) -> None:
-        self._to.written(at_ns)
-
-    def headers(self, at_ns: int, read_ns: int, status: int, headers: Headers) -> None:
-        self._to.headers(at_ns, read_ns, status, headers)
-        if not self.headers_seen.done():
-            self.headers_seen.set_result((status, headers))
-
-    def ended(self, at_ns: int, read_ns: int, *, trusted: bool) -> None:
-        self._to.ended(at_ns, read_ns, trusted=trusted)
-
-    def failed(self, error: Exception, at_ns: int, *, trusted: bool) -> None:
-        self._to.failed(error, at_ns, trusted=trusted)
-        if not self.headers_seen.done():
-            self.headers_seen.set_exception(error)
-
-    def drop(self) -> None:
-        """The sender was cancelled: nobody wants the answer."""
-        if self._abort is not None:
-            self._abort(httpx2.ReadError("cancelled"))
-        if self.headers_seen.done() and not self.headers_seen.cancelled():
-            self.headers_seen.exception()  # it is not lost: the cancellation is what is raised
-
-
-class _Empty(httpx2.AsyncByteStream):
-    """The stream of a response whose body goes to a receiver."""
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        return
-        yield b""  # what makes this a generator
-
-
-_EMPTY = _Empty()
-
-
 class _Stream(httpx2.AsyncByteStream):
-    """The body of a response for those who read it the ordinary way."""
+    """The receiver of those who read a response the ordinary way."""
 
-    def __init__(self, read_s: float | None):
+    def __init__(self, loop: asyncio.AbstractEventLoop, read_s: float | None):
+        self._begun: asyncio.Future[tuple[int, Headers]] = loop.create_future()
         self._read_s = read_s
         self._parts: collections.deque[bytes] = collections.deque()
         self._more = asyncio.Event()
         self._over = False
         self._error: Exception | None = None
         self._abort: Callable[[Exception], None] | None = None
+
+    async def begun(self) -> tuple[int, Headers]:
+        """Status and headers.
+
+        Raises:
+            httpx2.TransportError: the exchange broke off, or the headers did not come in time.
+        """
+        try:
+            async with asyncio.timeout(self._read_s):
+                return await self._begun
+        except TimeoutError as problem:
+            await self.aclose()
+            raise httpx2.ReadTimeout(f"no headers within {self._read_s} s") from problem
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while True:
@@ -162,8 +131,9 @@ class _Stream(httpx2.AsyncByteStream):
     def written(self, at_ns: int) -> None:
         pass
 
-    def headers(self, at_ns: int, read_ns: int, status: int, headers: Headers) -> None:
-        pass
+    def headers(self, at_ns: int, read_ns: int, status: int, headers: Headers) -> None:  # noqa: ARG002
+        if not self._begun.done():
+            self._begun.set_result((status, headers))
 
     def body(self, data: bytes, at_ns: int, read_ns: int, since_ns: int) -> None:  # noqa: ARG002
         self._parts.append(data)
@@ -177,3 +147,5 @@ class _Stream(httpx2.AsyncByteStream):
         self._over = True
         self._error = error
         self._more.set()
+        if not self._begun.done():
+            self._begun.set_exception(error)
