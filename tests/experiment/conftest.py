@@ -68,7 +68,12 @@ class Bed:
 
     def run(self, plan: Path, *options: str, limit_s: float = 240) -> tuple[int, str]:
         process = self.start(plan, *options)
-        output, _ = process.communicate(timeout=limit_s)
+        try:
+            output, _ = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # it ends in order, and leaves no server behind
+            output, _ = process.communicate(timeout=60)
+            pytest.fail(f"not over within {limit_s} s:\n{output}")
         return process.returncode, output
 
     def lines(self, kind: str) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from loadkit.experiment.plan import Arm
 from loadkit.experiment.server import ServerFailed
 from loadkit.experiment.server_log import ServerLog
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 IMAGE = "loadkit-empty:test"
 PYTHON = Path(sys.executable)
@@ -138,10 +138,11 @@ def test_an_experiment_between_two_compose_arms_brings_back_what_ran(bed: Bed, d
         },
         default="eager",
         factors=["max_num_seqs"],
+        pairs=1,
         smoke=str(ROOT / "locustfiles" / "smoke.py"),
     )
-    code, output = bed.run(plan, limit_s=400)
-    assert [state for _, state in bed.states()] == ["finished"] * 4, output
+    code, output = bed.run(plan, limit_s=480)
+    assert [state for _, state in bed.states()] == ["finished"] * 2, output
     assert code in (0, 4, 5, 6), output
     assert (bed.out / "logs" / "prepare-graph.log").read_text() == "built\n"
     proved = bed.proved()
@@ -156,7 +157,7 @@ def test_an_experiment_between_two_compose_arms_brings_back_what_ran(bed: Bed, d
     )
     assert orjson.loads((bed.out / "comparison.json").read_bytes())["refused"] is False
     logs = [path / "server.log" for path in (bed.out / "logs").iterdir() if path.name[0] == "0"]
-    assert [log.stat().st_size > 0 for log in logs] == [True] * 4
+    assert [log.stat().st_size > 0 for log in logs] == [True] * 2
 
 
 @pytest.mark.slow
@@ -167,7 +168,7 @@ def test_a_default_whose_file_was_changed_meanwhile_is_not_called_as_it_was(bed:
     touch = "printf '\\n# edited\\n' >> compose.yaml"
     arms = {"a": {"compose": "compose.yaml"}, "b": {"compose": "compose.b.yaml", "prepare": touch}}
     plan = bed.plan(arms=arms, default="a", factors=[], pairs=1)
-    code, output = bed.run(plan, limit_s=400)
+    code, output = bed.run(plan, limit_s=480)
     assert bed.proved()["compose files byte-identical"] == "failed", output
     assert "THE DEFAULT CONFIGURATION IS NOT BACK AS IT WAS" in output
     assert code in (3, 4)

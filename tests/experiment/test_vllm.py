@@ -1,0 +1,43 @@
+"""An experiment between two real vLLM configurations by start command: prefix cache on and off."""
+
+import os
+
+import pytest
+
+from conftest import ROOT, VLLM
+from experiment.conftest import Bed
+from loadkit.experiment.server import answers
+
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+SERVE = ROOT / "scripts" / "vllm" / "serve.sh"
+OFF = "--no-enable-prefix-caching"
+
+
+def arm(bed: Bed, flag: str = "", **proof: str) -> dict:
+    environment = {"KV": "1", "LOADKIT_VLLM_DIR": os.fspath(VLLM)}
+    return {"start": f"exec {SERVE} {bed.port} {flag}", "base_url": bed.url, "environment": environment, "proof": proof}
+
+
+def plan_of(bed: Bed, b: dict):
+    waits = {"memory_slack_gib": 64, "memory_s": 300, "settle_s": 1, "healthy_s": 400}
+    arms = {"cache": arm(bed, log="enable_prefix_caching=True"), "no-cache": b}
+    options = "--rounds 1 --ways 1 --max-tokens 8"
+    return bed.plan(arms=arms, default="cache", primary="ttft@1 way", pairs=1, options=options, waits=waits, give_up_after=1)
+
+
+def test_prefix_cache_on_against_off_ends_with_a_verdict_and_the_default_back(bed: Bed):
+    """Both flags proved from log and arguments, one launch a side is indicative, and the cache is on again."""
+    _, output = bed.run(plan_of(bed, arm(bed, OFF, log="enable_prefix_caching=False", argument=OFF)), limit_s=1500)
+    assert [state for _, state in bed.states()] == ["finished"] * 2, output
+    assert "INDICATIVE ONLY: no-cache against cache" in output
+    assert bed.proved()["default cache running and healthy"] == "ok"
+    assert answers(bed.url, "/health")
+
+
+def test_a_vllm_that_refuses_its_flag_ends_with_the_default_back(bed: Bed):
+    """The second arm can't start: aborted with what vLLM said, exit code 3, the first runs again."""
+    code, output = bed.run(plan_of(bed, arm(bed, "--max-model-len 1")), limit_s=1500)
+    assert code == 3, output
+    assert any(line["arm"] == "no-cache" and line["state"] in ("aborted", "skipped") for line in bed.lines("ended"))
+    assert bed.proved()["default cache running and healthy"] == "ok"
