@@ -10,7 +10,7 @@ from collections.abc import Callable
 from loadkit.simulator.reading.finding import Finding, is_chinese
 
 NUMBER = r"\d+(?:\.\d+)?"
-EXPRESSION = re.compile(rf"(?<![\w.])\(*\s*-?{NUMBER}\s*\)*(?:\s*(?:[-+*/×÷x·]|\*\*)\s*\(*\s*{NUMBER}\s*\)*)+(?![\w])")
+EXPRESSION = re.compile(rf"(?<![A-Za-z0-9_.])\(*\s*-?{NUMBER}\s*\)*(?:\s*(?:[-+*/×÷x·]|\*\*)\s*\(*\s*{NUMBER}\s*\)*)+(?![A-Za-z0-9_])")
 ASKS_SUM = re.compile(
     r"how many|how much|cost|total|altogether|together|left|remain|sum|product|一共|总共|多少|还剩|合计|几个", re.IGNORECASE
 )

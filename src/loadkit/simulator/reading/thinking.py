@@ -9,7 +9,7 @@ import re
 EFFORTS = {"none": 0.0, "minimal": 0.3, "low": 0.6, "medium": 1.0, "high": 2.5, "xhigh": 4.0, "max": 6.0}
 SPREAD = 0.35
 OVERTHINKING = 60.0
-TOKENS_PER_SENTENCE = {False: 17, True: 13}
+TOKENS_PER_SENTENCE = {False: 12.8, True: 11.2}
 
 OPENING = {
     False: "Okay, let me see what is asked here: {topic}. ",
