@@ -112,7 +112,7 @@ class _Asking:
             "question": f"{question.name} again" if question.repeated else question.name,
             "order": order,
             "repeat": question.repeated,
-            "pair": f"{self.document.tier}-d{self.document.number}-{question.name}",
+            "pair": f"{self.inputs.scenario}-{self.document.tier}-d{self.document.number}-{question.name}",
             "asked_tokens": self.document.asked_tokens,
             "estimated_prompt_tokens": None if self.inputs.exact else question.planned_tokens,
             "shared_prefix_tokens": question.shared_tokens if cache == "warm" else 0,
