@@ -133,3 +133,23 @@ def limit_of_parent(parent: str, size: int) -> None:
             continue
         return
     pytest.skip("the parent's cgroup is not to be found: another cgroup driver")
+
+
+HTTPD = """
+mkdir -p /tmp/www; echo ok > /tmp/www/health
+echo 'vllm:num_requests_running 1' > /tmp/www/metrics
+exec httpd -f -p 8000 -h /tmp/www
+"""
+
+
+def test_a_server_in_the_container_is_seen_through_its_address_and_its_port(engine: Engine, start: Start):
+    """By the container's own address and by a published port alike: the process is on this host."""
+    name = engine.name("httpd")
+    engine.run(name, "sh", "-c", HTTPD, flags=("-p", "127.0.0.1::8000"))
+    address = docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", name)
+    port = docker("port", name, "8000").rpartition(":")[2]
+    for url in (f"http://{address}:8000", f"http://127.0.0.1:{port}"):
+        sidecar = start(container=name, server=url, wait=True)
+        seen = sidecar.until(lambda one: one.source == "server" and "running" in one.data)
+        assert (seen.data["server_seen"], seen.data["server_how"]) == (True, "container's port; no start time is exported")
+        sidecar.stop()

@@ -17,6 +17,7 @@ from loadkit.sidecar.samples import Missing
 from loadkit.sidecar.server_metrics import Scrape
 from loadkit.sidecar.wire import KeptConnection
 
+AGAIN_NS = 10_000_000_000  # how often it is asked again whose process it is, while that is not known
 PATHS = ("/metrics", "/prometheus/metrics")  # TensorRT-LLM's /metrics is JSON
 
 
@@ -33,8 +34,8 @@ class Server:
         self._lock = threading.Lock()  # a snapshot is asked for by another thread than the sampler's
         self._before: Scrape | None = None
         self._found: dict[str, Any] = {}
+        self._found_ns = 0
         self._path = 0
-        self.was_up = False
 
     def look(self) -> list[dict[str, Any]]:
         """One or two samples' data: the figures, and before them the identity when it is new.
@@ -54,9 +55,10 @@ class Server:
     def _told(self, scrape: Scrape, data: dict[str, Any]) -> list[dict[str, Any]]:
         before, self._before = self._before, scrape
         restarted = before is not None and server_metrics.is_another(before, scrape)
-        if before is None or restarted:
+        now_ns = self._clock.monotonic_ns()
+        if before is None or restarted or (not self._found.get("server_seen") and now_ns - self._found_ns > AGAIN_NS):
             self._found = self._find(scrape.figures.get("process_start_time_s"))
-        self.was_up = True
+            self._found_ns = now_ns
         data |= scrape.figures | self._found
         data |= {"success": scrape.success} if scrape.success is not None else {}
         data |= {"dialect": scrape.dialect} if scrape.dialect else {}

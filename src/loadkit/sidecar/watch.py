@@ -203,6 +203,8 @@ class Watch:
     def _find_process(self, started_s: float | None) -> dict[str, Any]:
         container = self._container
         facts = None
+        if container is not None:
+            self._pulses["container"].looked.wait(FIRST_LOOK_NS / 1e9)
         if container is not None and container.state.get("pid"):
             facts = ContainerFacts(container.state["id"], container.state["pid"], container.ports, container.addresses)
         assert self._server is not None
