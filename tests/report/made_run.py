@@ -37,7 +37,7 @@ T0 = 5_000 * S
 WALL0 = 1_790_000_000 * S
 GIB = 1 << 30
 BOOT = "0f0e0d0c-1111-2222-3333-444455556666"
-HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=\"window.hacked=1\"> '\" & <b>bold</b> ]]> {{7*7}} \u2028"
+HOSTILE = '</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1"> \'" & <b>bold</b> ]]> {{7*7}} \u2028'
 
 
 @dataclass
@@ -83,20 +83,26 @@ class Made:
         self.shape = shape
         self.random = random.Random(shape.seed)
         self.now = T0
-        self.lines: list[bytes] = [to_line(AnchorLine(worker="", pid=1, boot_id=BOOT, monotonic_ns=T0, wall_ns=WALL0, error_ns=90))]
+        self.lines: list[bytes] = [
+            to_line(AnchorLine(worker="", pid=1, boot_id=BOOT, monotonic_ns=T0, wall_ns=WALL0, error_ns=90))
+        ]
         self.plan: list[dict[str, Any]] = []
         self.number = 0
 
     def stage(self, name: str, ways: int, round_: int, facts: list[CaseFacts]) -> None:
         """`ways` users working through `facts`, each one taking the next when it is free."""
-        self.plan.append({"kind": "stage_begin", "stage": name, "round": round_, "phase": "measured", "ways": ways, "at_ns": self.now})
+        self.plan.append(
+            {"kind": "stage_begin", "stage": name, "round": round_, "phase": "measured", "ways": ways, "at_ns": self.now}
+        )
         free = [self.now] * ways
         for case in facts:
             way = min(range(ways), key=free.__getitem__)
             slot = Slot(stage=name, ways=ways, round=round_, way=way, user=str(way))
             free[way] = self.request(case, slot, free[way]) + 2 * MS
         self.now = max(free) + 300 * MS
-        self.plan.append({"kind": "stage_end", "stage": name, "round": round_, "phase": "measured", "ways": ways, "at_ns": self.now})
+        self.plan.append(
+            {"kind": "stage_end", "stage": name, "round": round_, "phase": "measured", "ways": ways, "at_ns": self.now}
+        )
 
     def request(self, case: CaseFacts, slot: Slot, due: int) -> int:
         self.number += 1
@@ -133,8 +139,14 @@ class Made:
             body_sha256="12" * 32, answer_sha256="34" * 32, response_id=f"chatcmpl-{identity}", system_fingerprint="vllm-0.32.0-tp1-1a2b",
         )))  # fmt: skip
         if case.workload == "quality":
-            answer = self.random.choices((Answer.CORRECT, Answer.WRONG, Answer.WRONG_DISTRACTOR, Answer.REFUSED), (40, 1, 1, 1))[0]
-            detail = "" if answer is Answer.CORRECT else f"expected {code}, the answer names another record {HOSTILE if hostile else ''}"
+            answer = self.random.choices(
+                (Answer.CORRECT, Answer.WRONG, Answer.WRONG_DISTRACTOR, Answer.REFUSED), (40, 1, 1, 1)
+            )[0]
+            detail = (
+                ""
+                if answer is Answer.CORRECT
+                else f"expected {code}, the answer names another record {HOSTILE if hostile else ''}"
+            )
             self.lines.append(to_line(AnswerVerdict(id=identity, check="answer_line", answer=answer, detail=detail)))
         return at[-1]
 
@@ -165,8 +177,11 @@ class Made:
 
     def samples(self) -> list[bytes]:
         lines, span = [], (self.now - T0) / S
+
         def sample(source: str, at: float, **data: object) -> bytes:
-            return to_line(Sample(source=source, monotonic_ns=T0 + int(at * S), wall_ns=WALL0 + int(at * S), boot_id=BOOT, data=data))
+            return to_line(
+                Sample(source=source, monotonic_ns=T0 + int(at * S), wall_ns=WALL0 + int(at * S), boot_id=BOOT, data=data)
+            )
 
         for quarter in range(int(span * 4)):
             at = quarter / 4
@@ -189,7 +204,9 @@ def make(folder: Path, shape: Shape | None = None) -> Path:
     shape = shape or Shape()
     folder.mkdir(parents=True, exist_ok=True)
     made = Made(shape)
-    speed = CaseFacts(scenario="short", case="short-1", workload="speed", max_tokens=shape.tokens, planned_prompt_tokens=64, cache="cold")
+    speed = CaseFacts(
+        scenario="short", case="short-1", workload="speed", max_tokens=shape.tokens, planned_prompt_tokens=64, cache="cold"
+    )
     for round_ in range(1, shape.rounds + 1):
         for ways in shape.ways:
             made.stage(f"{ways} ways", ways, round_, [speed] * ways * shape.per_user)

@@ -126,6 +126,12 @@ def test_a_curve_with_failures_ends_below_one():
     assert min(heights) == pytest.approx(bottom + 0.75 * (top - bottom), abs=0.1)
 
 
+def test_prompts_of_one_size_have_one_median():
+    """Lengths that differ by a few tokens do not make the line jump."""
+    points = [(96.0, 1.0), (97.0, 9.0), (99.0, 2.0), (4000.0, 5.0), (4010.0, 7.0)]
+    assert charts._medians(points) == [(97.0, 2.0), (4005.0, 6.0)]
+
+
 def test_first_tokens_of_all_kinds_are_drawn():
     """The prefill part of a bar ends at the first event."""
     run = Run(folder=None, records=(record(1, 1000 * MS, 500 * MS, events=Events(at_ns=(1200 * MS, 1500 * MS), kinds="ra")),))

@@ -93,15 +93,24 @@ def thinned(points: Sequence[tuple[float, float]], most: int) -> Sequence[tuple[
 
 
 def _medians(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Median time of each length; with more lengths than that, of bands of equal count."""
-    ordered = sorted(points)
-    lengths = sorted({length for length, _ in ordered})
-    if len(lengths) <= BANDS:
-        return [(length, median(time for at, time in ordered if at == length)) for length in lengths]
-    bands = min(BANDS, len(ordered) // 2)
-    cuts = [round(number * len(ordered) / bands) for number in range(bands + 1)]
-    pieces = [ordered[start:stop] for start, stop in pairwise(cuts) if stop > start]
+    """Median length and time of each size of prompt; with many sizes, of bands of equal count."""
+    pieces = _sizes(sorted(points))
+    if len(pieces) > BANDS:
+        ordered = sorted(points)
+        cuts = [round(number * len(ordered) / BANDS) for number in range(BANDS + 1)]
+        pieces = [ordered[start:stop] for start, stop in pairwise(cuts) if stop > start]
     return [(median(length for length, _ in piece), median(time for _, time in piece)) for piece in pieces]
+
+
+def _sizes(ordered: list[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """Neighbours within 15 % of the shortest of them are prompts of one size."""
+    pieces: list[list[tuple[float, float]]] = []
+    for point in ordered:
+        if pieces and point[0] <= pieces[-1][0][0] * 1.15:
+            pieces[-1].append(point)
+        else:
+            pieces.append([point])
+    return pieces
 
 
 def throughput(rungs: Sequence[Rung], language: Language) -> Markup:

@@ -78,7 +78,7 @@ def _data(view: View) -> dict[str, Markup]:
     return {
         "words": _json(table(view.language)),
         "timeline": _json(timeline.columns(view.run, events)),
-        "requests": _json(detail.rows(detail.choose(view.summary.requests))),
+        "requests": _json(detail.rows(detail.choose(view.worth_showing))),
     }
 
 

@@ -27,7 +27,7 @@ class Frame:
 
     width: float = 560
     height: float = 300
-    left: float = 62
+    left: float = 74
     right: float = 14
     top: float = 14
     bottom: float = 44

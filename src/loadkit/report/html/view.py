@@ -35,6 +35,11 @@ class View:
         return tuple(request for request in self.summary.requests if request.counts)
 
     @cached_property
+    def worth_showing(self) -> tuple[Judged, ...]:
+        """Those that can be chosen one by one: what enters figures, and whatever failed outside (warm-ups, retries)."""
+        return tuple(request for request in self.summary.requests if request.counts or not request.completed)
+
+    @cached_property
     def groups(self) -> dict[str, tuple[Judged, ...]]:
         """Requests by stage, or by scenario and tier where there are more stages than colours; the largest groups of them."""
         by_stage = grouped(self.counting, lambda request: request.record.slot.stage or request.record.case.scenario)
