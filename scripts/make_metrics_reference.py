@@ -6,10 +6,9 @@ usage: python scripts/make_metrics_reference.py        (a test compares the file
 from __future__ import annotations
 
 import json
-import textwrap
-from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from pathlib import Path
+
+from reference_page import REFERENCE, page, paragraph, table
 
 from loadkit.metrics import METRICS
 from loadkit.report import exported
@@ -17,8 +16,6 @@ from loadkit.slo import SHARES
 from loadkit.statistics import SHOWN, minimum_count
 from loadkit.summary.definitions import AGGREGATES, ELSEWHERE, INVARIANTS, STAMPS
 from loadkit.verdict import EXIT_CODES, INVALID_REASONS
-
-REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
 ROWS = (
     exported.SummaryFile, exported.StageRow, exported.RoundRow, exported.PartRow, exported.GroupRow, exported.FigureRow,
@@ -118,28 +115,9 @@ def summary_page() -> str:
     return page(*parts)
 
 
-def page(*parts: str) -> str:
-    """Parts with a blank line between them."""
-    return "\n\n".join(parts) + "\n"
-
-
-def paragraph(text: str) -> str:
-    """Wrapped at 120 columns."""
-    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
-
-
 def unit(name: str) -> str:
     """The unit inside, and the one in exports."""
     return {"ns": "ns (ms in exports)"}.get(name, name)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-    return "\n".join([line(head), "|" + "---|" * len(head), *map(line, rows)])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import argparse
 import base64
 import heapq
 import io
+import itertools
 import sysconfig
 import tokenize
 from collections import Counter, defaultdict
@@ -27,6 +28,7 @@ PROSE_WEIGHT = 8  # comments and docstrings are a small part of the library, pro
 
 
 def main() -> None:
+    """Learn the ranks and write them."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--size", type=int, default=32_000)
     options.add_argument("--out", type=Path, default=HERE.parent / "src" / "loadkit" / "data" / "ranks.tiktoken")
@@ -56,6 +58,7 @@ def corpus() -> Counter[bytes]:
 
 
 def add(words: Counter[bytes], split: regex.Pattern[str], text: str, weight: int) -> None:
+    """Count the pieces of a text, `weight` times."""
     for word, count in Counter(split.findall(text)).items():
         words[word.encode()] += count * weight
 
@@ -97,7 +100,7 @@ def train(words: Counter[bytes], size: int) -> list[bytes]:
     pairs: Counter[tuple[bytes, bytes]] = Counter()
     places: defaultdict[tuple[bytes, bytes], set[int]] = defaultdict(set)
     for index, word in enumerate(parts):
-        for pair in zip(word, word[1:], strict=False):
+        for pair in itertools.pairwise(word):
             pairs[pair] += counts[index]
             places[pair].add(index)
     heap = [(-count, pair) for pair, count in pairs.items()]
@@ -114,18 +117,18 @@ def train(words: Counter[bytes], size: int) -> list[bytes]:
         if joined not in known:  # two pairs may spell the same token
             known.add(joined)
             tokens.append(joined)
-        for changed in merge(pair, joined, parts, counts, pairs, places):  # noqa: B909
+        for changed in merge(pair, joined, parts, counts, pairs, places):
             if pairs[changed] > 0:
                 heapq.heappush(heap, (-pairs[changed], changed))
     return tokens
 
 
-def merge(pair, joined, parts, counts, pairs, places):  # type: ignore[no-untyped-def]  # noqa: ANN001
+def merge(pair, joined, parts, counts, pairs, places):  # type: ignore[no-untyped-def]
     """Joins `pair` in every word that holds it; the pairs whose counts rose."""
     risen = set()
     for index in places.pop(pair):
         old, weight = parts[index], counts[index]
-        for neighbours in zip(old, old[1:], strict=False):
+        for neighbours in itertools.pairwise(old):
             pairs[neighbours] -= weight
         new, at = [], 0
         while at < len(old):
@@ -136,7 +139,7 @@ def merge(pair, joined, parts, counts, pairs, places):  # type: ignore[no-untype
                 new.append(old[at])
                 at += 1
         parts[index] = new
-        for neighbours in zip(new, new[1:], strict=False):
+        for neighbours in itertools.pairwise(new):
             pairs[neighbours] += weight
             places[neighbours].add(index)
             risen.add(neighbours)

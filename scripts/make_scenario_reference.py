@@ -58,6 +58,11 @@ look at one answer, the worst counts. Places like `{total}` are filled with the 
 """
 
 
+def pages() -> dict[str, str]:
+    """File name → content."""
+    return {PAGE.name: page()}
+
+
 def page() -> str:
     """The whole page."""
     parts = [HEAD, *(_part(f"## {title}", model) for title, model in PARTS), CHECK_HEAD]

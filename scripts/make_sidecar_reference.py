@@ -86,6 +86,11 @@ the sidecar's host.
 """
 
 
+def pages() -> dict[str, str]:
+    """File name → content."""
+    return {PAGE.name: page()}
+
+
 def page() -> str:
     """The whole page."""
     return "\n".join([HEAD, _options(), RIGHTS, _routes(), SAMPLES, _keys()])

@@ -19,6 +19,7 @@ COMMANDS = {
     "compare": "compare two configurations, with intervals and a verdict in words",
     "experiment": "run a whole A/B: launches, waits, order by seeded coin, restore",
     "scenario": "check a scenario file, or show what it would send",
+    "locustfiles": "list the bundled locustfiles, or copy them",
     "sidecar": "watch the server's host: memory, kernel log, container, /metrics; guard",
     "sim": "serve a simulated vLLM on loopback",
     "selftest": "prove on this machine that the client's figures can be believed",

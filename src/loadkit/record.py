@@ -182,6 +182,20 @@ class Record:
     Stamps in order: `due_ns`, `connected_ns` (only where a connection was opened), `sent_ns` (just before the first byte
     of the body is written), `written_ns` (the last byte was handed to the kernel), `headers_ns`, `events.at_ns`, `end_ns`
     (the chunk with finish_reason; without one the last event), `closed_ns` (`[DONE]`, end of stream or the error).
+
+    Attributes:
+        id: of the request; sent as `X-Request-Id`.
+        due_ns: when it should be sent: the planned time (open loop), or the moment the user asked.
+        stamp_source: `kernel` receive stamps, or the time right after each `read`.
+        transport: `ordinary` for TLS, proxies and HTTP/2, which hide when bytes arrived.
+        streamed: whether the answer was.
+        usage: as the server reported it.
+        events: the chunks that carried tokens.
+        answer, reasoning, tool_calls: assembled from all chunks; texts are `None` under `--no-text`.
+        answer_sha256: of the answer, also where its text is not kept.
+        body_sha256: of the bytes that were sent.
+        response_id: the server's id for it, as its log has it.
+        server_metrics: timings of the request as the server told them, where it does (vLLM's per-request metrics).
     """
 
     id: str

@@ -10,7 +10,7 @@ from loadkit.summary.host_events import HostEvent
 from loadkit.summary.judged import Judged
 from loadkit.summary.retrieval import Cell, EffectiveContext, Rung
 from loadkit.summary.stage import Round, Spread, Stage
-from loadkit.summary.summary import Summary, summarise
+from loadkit.summary.summary import Summary, summarise, summary_of
 from loadkit.summary.tally import Leaf, Part, Tally, merged_tallies, tally
 
 __all__ = [
@@ -37,5 +37,6 @@ __all__ = [
     "group_of",
     "merged_tallies",
     "summarise",
+    "summary_of",
     "tally",
 ]

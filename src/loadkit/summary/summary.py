@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from loadkit import slo
-from loadkit.record import Answer, Phase
+from loadkit.record import Answer, AnswerVerdict, Phase, Record
 from loadkit.run_folder import Run
 from loadkit.summary.audit import TokenAudit, Violation, token_audit, violations
 from loadkit.summary.client import ClientError, client_error
@@ -122,6 +123,22 @@ def summarise(run: Run, *, selftest: dict[str, Any] | None = _FROM_MACHINE) -> S
         selftest=tested,
         not_verified=not_verified(run, requests, whole=whole, host=host, client=client, tokens=tokens, selftest=tested),
     )
+
+
+def summary_of(
+    records: Iterable[Record], *, verdicts: Iterable[AnswerVerdict] = (), slo: Sequence[str] = (), name: str = ""
+) -> Summary:
+    """The same for records that a library user holds, without a run folder. No sidecar looked, so the host is unverified.
+
+    `verdicts` are what `loadkit.checks.judge` found in their answers; `slo` are objectives such as "ttft_p95=2s".
+
+    Raises:
+        UsageError: an objective can't be read.
+    """
+    checks = tuple(verdicts)
+    asked = {"answers": bool(checks), "slo": bool(slo)}
+    manifest = {"label": name, "state": "finished", "slo": list(slo), "asked": asked}
+    return summarise(Run(folder=Path(name), manifest=manifest, records=tuple(records), checks=checks))
 
 
 def _objectives(run: Run) -> list[str]:
