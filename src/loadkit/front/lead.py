@@ -219,7 +219,8 @@ class Lead:
         if self._workplace is not None:
             self._workplace.open(self.facts(run), folder=run.folder, worker="", first=0, workers=1)
         assert run.watch is not None
-        run.manifest["clock"] = run.watch.begin(run.options)
+        run.watch.begin(run.options)
+        run.manifest["clock"] = run.watch.clock
         run.save()
         stages = () if run.plan is None else run.plan.stages
         self.live.begin(run.folder, manifest=run.manifest, stages=stages, at_ns=self._clock.monotonic_ns())
@@ -339,7 +340,7 @@ class Lead:
         csv = getattr(self._environment, "loadkit_csv", None)
         if csv is not None:
             csv.write_all()
-        run.manifest |= {"state": run.state or "finished", "ended_reason": run.reason}
+        run.manifest |= {"state": run.state or "finished", "ended_reason": run.reason, "clock": run.watch.clock}
         run.state = run.manifest["state"]
         run.save()
 

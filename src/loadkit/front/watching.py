@@ -20,6 +20,8 @@ from loadkit.run_folder import SAMPLES
 from loadkit.sidecar_client import TOKEN_VARIABLE, ClockOffset, GuardState, SidecarClient, clock_offset, command
 
 EVERY_S = 1.0
+PATIENCE_S = 1.5
+"""A sidecar that nobody asked for holds the first request back for so long at most."""
 SPAN_NS = 60_000_000_000
 """How much of a remote sidecar's samples before and after the run is copied."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -59,34 +61,55 @@ class Watch:
             return
         server = base_url.rsplit("/", 1)[0]
         words = command(
-            out=self._samples, server=server, container=options.container or None, guard=options.guard, owner=os.getpid()
+            out=self._samples,
+            server=server,
+            container=options.container or None,
+            guard=options.guard,
+            owner=os.getpid(),
+            extra=("--rotate", "0"),  # its file is the run's, which is read whole
         )
         self._child = Child(words, name="sidecar")
 
-    def begin(self, options: Options) -> dict[str, Any]:
-        """Wait until it listens; returns the manifest's `clock`. One that was not asked for may fail: then nobody watches.
+    def begin(self, options: Options) -> None:
+        """Wait until it listens. One that nobody asked for may fail (then nobody watches), or be late (then it joins later).
 
         Raises:
             UsageError: a sidecar that was asked for does not answer, or refuses the token.
         """
-        try:
-            url = self._url(options)
-            if not url:
-                return {}
-            self._client = SidecarClient(url, token=os.environ.get(TOKEN_VARIABLE))
-            self._offset = clock_offset(self._client, self._clock)
-            armed = not options.guard or self._client.guard().armed
-        except (SidecarLost, UsageError) as problem:
-            if options.sidecar or options.guard:
+        if options.sidecar or options.guard:
+            try:
+                self._connect(options)
+            except SidecarLost as problem:
                 raise UsageError(str(problem)) from problem
+        elif self._child is not None:
+            attempt = gevent.spawn(self._connect_if_possible, options)
+            self._greenlets.append(attempt)
+            attempt.join(timeout=PATIENCE_S)
+
+    @property
+    def clock(self) -> dict[str, Any]:
+        """The manifest's `clock`: how the sidecar's is related to the run's; empty without one."""
+        return {} if self._offset is None else self._offset.manifest()
+
+    def _connect_if_possible(self, options: Options) -> None:
+        try:
+            self._connect(options)
+        except (SidecarLost, UsageError) as problem:
             self._say(f"nobody watches the server's host: {problem}")
-            self._client = None
-            return {}
-        if not armed:
+
+    def _connect(self, options: Options) -> None:
+        url = options.sidecar
+        if not url:
+            if self._child is None:
+                raise UsageError("the server is not on this host", where="--guard", remedy="name its sidecar with --sidecar")
+            url = str(self._child.ready()["url"])
+        client = SidecarClient(url, token=os.environ.get(TOKEN_VARIABLE))
+        self._offset = clock_offset(client, self._clock)
+        if options.guard and not client.guard().armed:
             remedy = "start it with --guard, or leave --guard out here"
             raise UsageError("its guard is not armed", where=url, remedy=remedy)
-        self._greenlets = [gevent.spawn(self._poll), *([gevent.spawn(self._heed)] if options.guard else [])]
-        return self._offset.manifest()
+        self._client = client
+        self._greenlets += [gevent.spawn(self._poll), *([gevent.spawn(self._heed)] if options.guard else [])]
 
     def closed(self) -> None:
         """Our streams are closed: the guard need not wait for them."""
@@ -109,11 +132,6 @@ class Watch:
                 self._say(f"the sidecar's samples could not be copied: {problem}")
         if csv_prefix and self._samples.exists():
             gauges.write_csv(self._samples, Path(f"{csv_prefix}_sidecar.csv"))
-
-    def _url(self, options: Options) -> str:
-        if options.sidecar:
-            return options.sidecar
-        return "" if self._child is None else str(self._child.ready()["url"])
 
     def _poll(self) -> None:
         """Figures for the live tab, Locust's rows and the history's columns, once a second."""
