@@ -3,7 +3,7 @@
 import csv
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadkit.errors import FolderError
@@ -17,6 +17,7 @@ def test_a_file_begins_with_the_mark_that_excel_looks_for(tmp_path):
     assert (tmp_path / "a.csv").read_bytes() == "\ufeff场景,n\r\n短答,3\r\n".encode()
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_no_text_is_taken_for_a_formula(text):
     """A cell of text either is a number or begins with a harmless character."""

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadkit.record import CaseFacts, Events, Outcome, Record, Slot
@@ -17,6 +17,7 @@ from loadkit.summary.stage import Spread
 MS = 1_000_000
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(min_value=0, max_value=3600 * 1000 * MS), max_size=200))
 def test_gaps_survive_packing(gaps):
     """Every gap comes back to within the unit of 10 µs, whatever its length."""
@@ -28,6 +29,7 @@ def test_gaps_survive_packing(gaps):
     assert all(abs(found - gap) <= detail.GAP_UNIT_NS / 2 for found, gap in zip(back, gaps, strict=True))
 
 
+@settings(deadline=None)
 @given(st.floats(0.001, 1e12), st.floats(1.0001, 1e6), st.booleans())
 def test_ticks_stand_inside_their_scale(low, factor, log):
     """Ticks are inside, in order, at least two and never a crowd."""
@@ -38,6 +40,7 @@ def test_ticks_stand_inside_their_scale(low, factor, log):
     assert all(before < after for before, after in pairwise(ticks))
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 1e9), min_size=1, max_size=50), st.booleans())
 def test_a_scale_holds_all_its_values(values, log):
     """Each value lies on the page, and larger ones do not lie to the left of smaller ones."""
@@ -54,6 +57,7 @@ def record(number: int, sent: int, took: int, **more: object) -> Record:
     )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 3_000)), min_size=1, max_size=60))
 def test_bars_in_one_lane_never_overlap(spans):
     """Two requests that were in flight together are in different lanes, and no lane is used without need."""
@@ -71,6 +75,7 @@ def test_bars_in_one_lane_never_overlap(spans):
     assert len(by_lane) == peak
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=400), st.integers(4, 50))
 def test_a_thinned_curve_keeps_its_dips(values, most):
     """However few points are drawn, the lowest and the highest value are among them."""
@@ -96,6 +101,7 @@ def test_every_request_of_a_small_run_is_chosen():
     assert len(detail.choose(requests)) == 53
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300), st.integers(0, 200))
 def test_a_cut_text_says_how_much_is_missing(text, most):
     """Kept and missing characters add up, and no character is cut in two."""
