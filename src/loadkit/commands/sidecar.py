@@ -53,6 +53,9 @@ def main(
 
     Prints one line of JSON on stdout when it listens: url, pid and out.
     """
+    from loadkit import platforms
+
+    platforms.watchable()
     from loadkit.sidecar.recorder import Rotation
     from loadkit.sidecar.settings import Settings, address, size, thresholds
     from loadkit.sidecar.watch import Watch

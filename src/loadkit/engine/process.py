@@ -26,6 +26,7 @@ from loadkit.run_folder import records_file
 
 PROBE_S = 0.05
 BEATS_EVERY_PROBES = 20
+STATM = Path("/proc/self/statm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -275,5 +276,8 @@ class Run:
 
 
 def _rss_bytes() -> int:
-    """Resident memory now (getrusage only knows the peak)."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    """Resident memory now; where there is no /proc, the peak."""
+    try:
+        return int(STATM.read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS

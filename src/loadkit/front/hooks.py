@@ -9,6 +9,7 @@ from typing import Any
 
 import locust
 
+from loadkit import platforms
 from loadkit.errors import LoadkitError
 from loadkit.front import arguments, csv_files, ports, web
 from loadkit.front.session import Session
@@ -42,6 +43,8 @@ def _attach(environment: Any, **_: Any) -> None:
         _with_tab(environment)
         return
     with said_and_left():
+        for missing in platforms.lacks():
+            sys.stderr.write(f"loadkit: {missing}\n")
         if environment.web_ui is not None:
             ports.check_free(environment.web_ui.host, environment.web_ui.port, where="--web-port")
         session = _with_tab(environment)
