@@ -55,6 +55,14 @@ def test_the_sidecar_may_see_what_it_needs():
     assert "--wait" in sidecar["command"]
 
 
+def test_the_workers_write_where_the_master_does():
+    """One run folder for all of them, under the user's own id."""
+    services = configured("compose.yaml", LOADKIT_UID="1234", LOADKIT_GID="5")
+    for name in ("locust-master", "locust-worker"):
+        assert "--run-dir=/runs" in services[name]["command"]
+        assert services[name]["user"] == "1234:5"
+
+
 def test_nothing_is_published_beyond_loopback():
     """A load generator and a model are nobody else's business."""
     for service in configured("compose.yaml").values():
