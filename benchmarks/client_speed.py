@@ -1,10 +1,11 @@
 """How fast the client is, beside a floor in the same run: CPU per chunk, chunks per second, stamps, bursts, set-up, memory.
 
-    python benchmarks/client_speed.py [--rounds 3] [--quick] [--shape content|usage|null-keys]
+    python benchmarks/client_speed.py [--rounds 3] [--quick] [--realtime] [--shape content|usage|null-keys]
 
-The floor is a bare asyncio.Protocol on uvloop that undoes the chunking and parses every event with orjson: what any Python client
-pays at least. The server (paced_stream.c, built with `cc`) is pinned to the first CPU, clients to the last one. Floor and client
-take turns, because a machine's mood changes from minute to minute: read the ratios, not the microseconds.
+The floor is a bare asyncio.Protocol on uvloop that undoes the chunking and parses every event with orjson: what any Python
+client pays at least. The server (paced_stream.c, built with `cc`) is pinned to the first CPU, clients to the last one. Floor
+and client take turns, because a machine's mood changes from minute to minute: read the ratios, not the microseconds. On a busy
+machine only `--realtime` (SCHED_FIFO, as root) shows more than how the CPU was shared out.
 """
 
 import argparse
@@ -42,6 +43,16 @@ class Load:
     interval_ms: float
 
 
+@dataclass(frozen=True)
+class Bench:
+    """What all loads share: the server's binary, the shape of its chunks, a folder for its truth, how it is scheduled."""
+
+    server: Path
+    shape: int
+    folder: Path
+    realtime: bool
+
+
 LOADS = [
     Load("64 streams, 20 ms", 64, 320, 256, 20),
     Load("1000 streams, 20 ms", 1000, 2000, 100, 20),
@@ -55,10 +66,12 @@ QUICK = [
 
 
 def main() -> None:
+    """Compare all loads, or, as a child, run one client."""
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--rounds", type=int, default=3)
     ask.add_argument("--quick", action="store_true")
     ask.add_argument("--shape", choices=SHAPES, default="usage")
+    ask.add_argument("--realtime", action="store_true", help="run server and clients with SCHED_FIFO (root)")
     ask.add_argument("--client", choices=CLIENTS, help=argparse.SUPPRESS)
     ask.add_argument("--port", type=int, help=argparse.SUPPRESS)
     ask.add_argument("--load", help=argparse.SUPPRESS)
@@ -68,20 +81,21 @@ def main() -> None:
         return
     print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, chunks of the shape '{asked.shape}'")
     with tempfile.TemporaryDirectory() as folder:
-        server = build(Path(folder))
+        bench = Bench(build(Path(folder)), SHAPES[asked.shape], Path(folder), asked.realtime)
         for load in QUICK if asked.quick else LOADS:
-            compare(server, load, SHAPES[asked.shape], asked.rounds, Path(folder))
+            compare(bench, load, asked.rounds)
     set_up_cost()
 
 
 # --- one load, floor and client in turns
 
 
-def compare(server: Path, load: Load, shape: int, rounds: int, folder: Path) -> None:
+def compare(bench: Bench, load: Load, rounds: int) -> None:
+    """Floor and clients in turns; medians of the rounds."""
     results: dict[str, list[dict]] = {name: [] for name in CLIENTS}
     for _ in range(rounds):
         for name in CLIENTS:
-            results[name].append(measure(server, name, load, shape, folder))
+            results[name].append(measure(bench, name, load))
     floor = results["floor"]
     print(f"\n{load.name}")
     for name, measured in results.items():
@@ -104,12 +118,13 @@ def compare(server: Path, load: Load, shape: int, rounds: int, folder: Path) -> 
         )
 
 
-def measure(server: Path, name: str, load: Load, shape: int, folder: Path) -> dict:
+def measure(bench: Bench, name: str, load: Load) -> dict:
+    """One run of one client in a process of its own, joined with what the server noted."""
     first_ms = 100 if load.interval_ms else 0
-    truth_file = folder / "truth.tsv"
-    with serving(server, load, first_ms, shape, truth_file) as port:
+    truth_file = bench.folder / "truth.tsv"
+    with serving(bench, load, first_ms, truth_file) as port:
         command = [sys.executable, __file__, "--client", name, "--port", str(port), "--load", json.dumps(asdict(load))]
-        ended = subprocess.run(command, check=True, capture_output=True, preexec_fn=pinned(-1))  # noqa: PLW1509
+        ended = subprocess.run(command, check=True, capture_output=True, preexec_fn=pinned(-1, realtime=bench.realtime))
     measured = orjson.loads(ended.stdout)
     truth = {row[0]: [int(cell) for cell in row[1:]] for row in map(str.split, truth_file.read_text().splitlines())}
     rows = [(sent, first, *truth[key]) for key, sent, first in measured.pop("rows")]
@@ -122,6 +137,7 @@ def measure(server: Path, name: str, load: Load, shape: int, folder: Path) -> di
 
 
 def percentiles(values_ns: list[int]) -> tuple[float, float]:
+    """p50 and p99, in milliseconds."""
     ranked = sorted(values_ns)
     return ranked[len(ranked) // 2] / 1e6, ranked[min(len(ranked) - 1, len(ranked) * 99 // 100)] / 1e6
 
@@ -130,18 +146,22 @@ def percentiles(values_ns: list[int]) -> tuple[float, float]:
 
 
 def build(folder: Path) -> Path:
+    """Compile the server."""
     binary = folder / "paced_stream"
     subprocess.run(["cc", "-O2", "-o", binary, Path(__file__).with_name("paced_stream.c")], check=True)
     return binary
 
 
 @contextlib.contextmanager
-def serving(server: Path, load: Load, first_ms: int, shape: int, truth: Path) -> Iterator[int]:
+def serving(bench: Bench, load: Load, first_ms: int, truth: Path) -> Iterator[int]:
+    """The server's port while it runs."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    values = [port, first_ms, load.interval_ms, load.tokens, shape, truth]
-    process = subprocess.Popen([server, *map(str, values)], stdout=subprocess.PIPE, preexec_fn=pinned(0))  # noqa: PLW1509
+    values = [port, first_ms, load.interval_ms, load.tokens, bench.shape, truth]
+    process = subprocess.Popen(
+        [bench.server, *map(str, values)], stdout=subprocess.PIPE, preexec_fn=pinned(0, realtime=bench.realtime)
+    )
     try:
         process.stdout.readline()
         yield port
@@ -150,9 +170,16 @@ def serving(server: Path, load: Load, first_ms: int, shape: int, truth: Path) ->
         process.wait()
 
 
-def pinned(index: int) -> Callable[[], None]:
+def pinned(index: int, *, realtime: bool) -> Callable[[], None]:
+    """What a child does before it runs: keep to one CPU, and to itself where asked."""
     cpu = sorted(os.sched_getaffinity(0))[index]
-    return lambda: os.sched_setaffinity(0, {cpu})
+
+    def prepare() -> None:
+        os.sched_setaffinity(0, {cpu})
+        if realtime:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+
+    return prepare
 
 
 # --- the clients; each returns its rows, and the CPU seconds and the time at which all streams were released
@@ -161,15 +188,14 @@ Row = tuple[str, int, int]  # id, sent, stamp of the first chunk (ns)
 
 
 async def floor(port: int, load: Load) -> tuple[list[Row], float, int]:
+    """Bare protocols."""
     loop = asyncio.get_running_loop()
     over = loop.create_future()
     left = iter(range(load.requests))
     rows: list[Row] = []
-    for _ in range(load.streams):
-        await loop.create_connection(lambda: Floor(left, rows, load, over), "127.0.0.1", port)
     cpu_s, begun = time.process_time(), time.monotonic_ns()
-    for protocol in Floor.all:
-        protocol.begin()
+    for _ in range(load.streams):  # each begins as it is connected: sends at one moment would also arrive, and be read, as one
+        await loop.create_connection(lambda: Floor(left, rows, load, over), "127.0.0.1", port)
     await over
     return rows, cpu_s, begun
 
@@ -177,14 +203,12 @@ async def floor(port: int, load: Load) -> tuple[list[Row], float, int]:
 class Floor(asyncio.Protocol):
     """Finds the HTTP chunks by their sizes, parses each event, notes the time of the first token."""
 
-    all: list["Floor"] = []  # noqa: RUF012
-
     def __init__(self, left: Iterator[int], rows: list[Row], load: Load, over: asyncio.Future):
         self.left, self.rows, self.load, self.over = left, rows, load, over
-        Floor.all.append(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         self.transport = transport
+        self.begin()
 
     def begin(self) -> None:
         number = next(self.left, None)
@@ -232,6 +256,7 @@ class Floor(asyncio.Protocol):
 
 
 async def loadkit(port: int, load: Load, *, kernel_stamps: bool = True) -> tuple[list[Row], float, int]:
+    """The client with kernel stamps, or with read times."""
     from loadkit.client import Client
     from loadkit.record import CaseFacts, Outcome, Slot
     from loadkit.request import Request, Target
@@ -263,6 +288,7 @@ async def loadkit(port: int, load: Load, *, kernel_stamps: bool = True) -> tuple
 
 
 async def loadkit_read(port: int, load: Load) -> tuple[list[Row], float, int]:
+    """The client with read times."""
     return await loadkit(port, load, kernel_stamps=False)
 
 
@@ -270,6 +296,8 @@ CLIENTS = {"floor": floor, "loadkit": loadkit, "loadkit-read": loadkit_read}
 
 
 def run_client(name: str, port: int, load: Load) -> None:
+    """What a child prints."""
+
     async def run() -> dict:
         rows, cpu_s, released = await CLIENTS[name](port, load)
         return {

@@ -24,15 +24,21 @@
 
 enum { CONNECTIONS = 16384, ROOM = 8192, OUT = 65536 };
 
-typedef struct {
-    int fd, busy, blocked, written;  // tokens written so far
+typedef struct Stream {
+    struct Stream *after;  // in its queue
+    int fd, busy, queued, blocked, written;  // tokens written so far
     int64_t read_ns, begin_ns, first_ns, last_ns;
     char id[80], in[ROOM], *out;
     size_t have, pending, offset;
 } Stream;
 
+// Streams wait in order of their due times. Two queues keep that order without sorting: whoever is served joins the end of one,
+// and all wait equally long in it (the first token in one, the interval in the other).
+typedef struct { Stream *head, *tail; } Queue;
+
 static Stream *streams[CONNECTIONS];
-static int highest, epoll, tokens, shape;
+static Queue starting, running;
+static int epoll, tokens, shape;
 static int64_t first_after, interval;
 static FILE *truth;
 static volatile sig_atomic_t over;
@@ -90,15 +96,31 @@ static size_t end(char *to) {
     return n + sprintf(to + n, "0\r\n\r\n");
 }
 
+static int64_t due_ns(Stream *s) { return s->begin_ns + s->written * interval; }
+
+static void wait_in(Queue *q, Stream *s) {
+    if (s->queued) return;
+    s->queued = 1, s->after = NULL;
+    if (q->head) q->tail->after = s; else q->head = s;
+    q->tail = s;
+}
+
+static Stream *leave(Queue *q) {
+    Stream *s = q->head;
+    q->head = s->after, s->queued = 0;
+    return s;
+}
+
 static void watch(Stream *s, int blocked) {
     struct epoll_event event = {.events = EPOLLIN | (blocked ? EPOLLOUT : 0), .data.fd = s->fd};
     s->blocked = blocked;
     epoll_ctl(epoll, EPOLL_CTL_MOD, s->fd, &event);
 }
 
-static void drop(Stream *s) {
-    streams[s->fd] = NULL;
-    close(s->fd);
+static void drop(Stream *s) {  // one that waits in a queue is freed when its turn comes
+    if (s->fd >= 0) streams[s->fd] = NULL, close(s->fd);
+    s->fd = -1, s->busy = 0;
+    if (s->queued) return;
     free(s->out);
     free(s);
 }
@@ -129,7 +151,7 @@ static void pump(Stream *s) {  // writes what is due; forgets the stream when it
         int64_t t = now();
         int due = t < s->begin_ns ? 0 : interval ? (int)((t - s->begin_ns) / interval) + 1 : tokens;
         if (due > tokens) due = tokens;
-        if (due <= s->written) return;
+        if (due <= s->written) { wait_in(s->written ? &running : &starting, s); return; }
         if (!s->written) s->first_ns = t, s->pending = role(s->out);
         while (s->written < due && s->pending < OUT - 2048) {
             s->pending += token(s->out + s->pending, s->written, s->written + 1 == tokens);
@@ -173,15 +195,16 @@ int main(int count, char **arguments) {
     puts("ready"), fflush(stdout);
     while (!over) {
         int64_t next = INT64_MAX, t = now();
-        for (int fd = 0; fd <= highest; fd++) {
-            Stream *s = streams[fd];
-            if (!s || !s->busy || s->blocked) continue;
-            int64_t due = s->begin_ns + s->written * interval;
-            if (due <= t) { pump(s); s = streams[fd]; }
-            if (s && s->busy && !s->blocked && (due = s->begin_ns + s->written * interval) < next) next = due;
+        for (;;) {
+            Queue *q = !starting.head ? &running : !running.head ? &starting : due_ns(starting.head) < due_ns(running.head) ? &starting : &running;
+            if (!q->head) break;
+            if (q->head->busy && due_ns(q->head) > t) { next = due_ns(q->head); break; }
+            Stream *s = leave(q);
+            if (s->busy && !s->blocked) pump(s);
+            else if (s->fd < 0) drop(s);
+            t = now();
         }
-        t = now();
-        int64_t wait = next == INT64_MAX ? 200000000 : next > t ? next - t : 0;
+        int64_t wait = next == INT64_MAX ? 200000000 : next - t;
         struct timespec limit = {wait / 1000000000, wait % 1000000000};
         int found = epoll_pwait2(epoll, ready, 1024, &limit, NULL);
         for (int i = 0; i < found; i++) {
@@ -192,7 +215,6 @@ int main(int count, char **arguments) {
                     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
                     Stream *s = streams[fd] = calloc(1, sizeof *s);
                     s->fd = fd, s->out = malloc(OUT);
-                    if (fd > highest) highest = fd;
                     struct epoll_event fresh = {.events = EPOLLIN, .data.fd = fd};
                     epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &fresh);
                 }

@@ -53,6 +53,7 @@ class Problem(NamedTuple):
 Event = Token | Finished | Done | Problem
 DONE = Done()
 TEXTS = {"content": "a", "refusal": "a", "reasoning": "r", "reasoning_content": "r"}
+ONE = {kind: Token(kind, 1) for kind in "rat"}
 UNCOUNTED = {kind: Token(kind, None) for kind in "rat"}
 
 
@@ -155,7 +156,7 @@ class Decoder:
         except (KeyError, ValueError, TypeError, AttributeError):
             return False
         (self._answer if kind == "a" else self._reasoning).add(piece)
-        events.append(UNCOUNTED[kind] if rise is None else Token(kind, rise))
+        events.append(ONE[kind] if rise == 1 else UNCOUNTED[kind] if rise is None else Token(kind, rise))
         return True
 
     def _chunk(self, chunk: Any, payload: bytes, events: list[Event]) -> None:
@@ -175,7 +176,7 @@ class Decoder:
             events.append(Problem("malformed", f"not the shape of a chunk: {_shortened(payload)}"))
             return
         if kind:
-            events.append(UNCOUNTED[kind] if rise is None else Token(kind, rise))
+            events.append(ONE[kind] if rise == 1 else UNCOUNTED[kind] if rise is None else Token(kind, rise))
         if reason is not None:
             events.append(Problem("finish_error", "finish_reason is error") if reason == "error" else Finished(reason))
         if reason is not None or not kind:

@@ -13,6 +13,7 @@ from loadkit.clock import Clock, SystemClock
 from loadkit.transport.pool import EXPIRY_S, Pool
 from loadkit.transport.receiver import Headers, Receiver
 from loadkit.transport.stamps import Stamps
+from loadkit.transport.turns import Turns
 
 
 class MeasuringTransport(httpx2.AsyncBaseTransport):
@@ -26,6 +27,7 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         self._clock: Clock = SystemClock() if clock is None else clock
         self._stamps = Stamps(self._clock, wanted=kernel_stamps)
         self._pools: dict[tuple[str, int], Pool] = {}
+        self._turns = Turns()
         self._expiry_s = expiry_s
 
     async def exchange(
@@ -40,6 +42,7 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         if pool is None:
             pool = Pool(*server, clock=self._clock, stamps=self._stamps, expiry_s=self._expiry_s)
             self._pools[server] = pool
+        await self._turns.take()
         connection = await pool.connection(connect_s)
         connection.exchange(head, body, receiver)
 
