@@ -21,6 +21,7 @@ STREAM_OPTIONS = {"include_usage": True, "continuous_usage_stats": True}
 
 
 def main() -> None:
+    """All figures, one line each."""
     print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
     start_up()
     unpaced(streams=64, tokens=1024)
@@ -41,6 +42,7 @@ def start_up() -> None:
 
 
 def unpaced(*, streams: int, tokens: int) -> None:
+    """As fast as it can."""
     process = start("instant")
     before = cpu_s(process.pid)
     elapsed = ask(process.url, streams, tokens)
@@ -51,6 +53,7 @@ def unpaced(*, streams: int, tokens: int) -> None:
 
 
 def paced(*, streams: int, tokens: int) -> None:
+    """A step every 20 ms: how late are the writes?"""
     with tempfile.TemporaryDirectory() as folder:
         truth = Path(folder) / "truth.jsonl"
         process = start("fast", "--truth", str(truth), "--pace-ms", "20", "--max-num-seqs", str(streams))
@@ -71,6 +74,7 @@ def paced(*, streams: int, tokens: int) -> None:
 
 
 def many(*, streams: int, tokens: int) -> None:
+    """Memory with many streams at a time."""
     process = start("fast", "--pace-ms", "100", "--max-num-seqs", str(streams))
     ask(process.url, streams, tokens)
     peak = Path(f"/proc/{process.pid}/status").read_text().split("VmHWM:")[1].split()[0]
@@ -105,6 +109,7 @@ def ask(url: str, streams: int, tokens: int) -> float:
 
 
 def start(preset: str, *options: str):  # type: ignore[no-untyped-def]
+    """A simulator that is ready, with its `url`."""
     command = [sys.executable, "-m", "loadkit", "sim", "--port", "0", "--exit-with-stdin", "--preset", preset, *options]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -113,6 +118,7 @@ def start(preset: str, *options: str):  # type: ignore[no-untyped-def]
 
 
 def stop(process: subprocess.Popen) -> None:  # type: ignore[type-arg]
+    """Ends it."""
     process.terminate()
     process.wait(20)
     process.stdin.close()  # type: ignore[union-attr]
@@ -120,6 +126,7 @@ def stop(process: subprocess.Popen) -> None:  # type: ignore[type-arg]
 
 
 def cpu_s(pid: int) -> float:
+    """CPU time of a process, user and system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

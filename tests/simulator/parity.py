@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OFF = {"chat_template_kwargs": {"enable_thinking": False}}
+FIXED = {"ignore_eos": True, **OFF}
 USAGE = {"stream_options": {"include_usage": True}}
 RUNNING = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 SAY = [{"role": "user", "content": "Say hi."}]
@@ -55,12 +56,12 @@ REQUESTS = (
     chat("plain, whole", max_tokens=5, ignore_eos=True, **OFF),
     chat("usage", stream=True, max_tokens=5, ignore_eos=True, **USAGE, **OFF),
     chat("running usage", stream=True, max_tokens=5, ignore_eos=True, **RUNNING, **OFF),
-    chat("running usage alone", stream=True, max_tokens=3, ignore_eos=True, stream_options={"continuous_usage_stats": True}, **OFF),
+    chat("running usage alone", stream=True, max_tokens=3, stream_options={"continuous_usage_stats": True}, **FIXED),
     chat("one token", stream=True, max_tokens=1, ignore_eos=True, **RUNNING, **OFF),
     chat("thinking, streamed", stream=True, max_tokens=5, ignore_eos=True, **RUNNING),
     chat("thinking, whole", max_tokens=5, ignore_eos=True),
     chat("thinking hidden", stream=True, max_tokens=5, ignore_eos=True, include_reasoning=False, **RUNNING),
-    chat("token ids", stream=True, max_tokens=4, ignore_eos=True, return_token_ids=True, return_prompt_text=True, **USAGE, **OFF),
+    chat("token ids", stream=True, max_tokens=4, return_token_ids=True, return_prompt_text=True, **USAGE, **FIXED),
     chat("token ids, whole", max_tokens=4, ignore_eos=True, return_token_ids=True, return_prompt_text=True, **OFF),
     chat("two choices", stream=True, max_tokens=3, ignore_eos=True, n=2, **USAGE, **OFF),
     chat("stream interval", stream=True, max_tokens=12, ignore_eos=True, stream_interval=4, **RUNNING, **OFF),
@@ -83,7 +84,7 @@ REQUESTS = (
     chat("no messages", messages=[]),
     chat("max_tokens 0", max_tokens=0),
     chat("max_tokens too big", max_tokens=200_000),
-    chat("temperature", **{"temperature": -1}),
+    chat("temperature", temperature=-1),
     chat("min over max", max_tokens=2, min_tokens=3),
     chat("empty salt", cache_salt=""),
     chat("stream options without stream", **USAGE),
@@ -161,7 +162,7 @@ def skeleton(value: Any) -> Any:
 
 
 def shape_of_stream(answered: Answered) -> list[str]:
-    """The chunks' skeletons in order, runs of equal ones once; the last delta's own text may come with finish_reason or before."""
+    """The chunks' skeletons in order, runs of equal ones once; the last text may come with finish_reason or before it."""
     shapes: list[str] = []
     for chunk in answered.chunks:
         bare = skeleton(chunk)

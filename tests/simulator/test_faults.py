@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulator_process import Simulator, simulator
 
 from loadkit.client import Client
 from loadkit.errors import UsageError
@@ -20,6 +19,7 @@ from loadkit.record import CaseFacts, Outcome, Record, Slot
 from loadkit.request import Request, Target, Timeouts
 from loadkit.simulator.faults.choice import Faults
 from loadkit.simulator.faults.table import KINDS, parse
+from simulator_process import Simulator, simulator
 
 from .asking import chat, get
 
@@ -48,8 +48,12 @@ def send(sim: Simulator, *faults: str | None, stream: bool = True, question: str
 
 def _request(target: Target, number: int, fault: str | None, stream: bool, question: str, fields: dict[str, Any]) -> Request:
     body: dict[str, Any] = {
-        "model": target.model, "messages": [{"role": "user", "content": question}], "temperature": 0, "max_tokens": 300, **fields,
-    }  # fmt: skip
+        "model": target.model,
+        "messages": [{"role": "user", "content": question}],
+        "temperature": 0,
+        "max_tokens": 300,
+        **fields,
+    }
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
     return Request(

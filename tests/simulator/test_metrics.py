@@ -5,9 +5,9 @@ import threading
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
-from simulator_process import simulator
 
 from loadkit.simulator.tallies import Histogram, one_two_five
+from simulator_process import simulator
 
 from .asking import chat, get, metrics
 

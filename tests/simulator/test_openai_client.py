@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import openai
 import pytest
+
 from simulator_process import Simulator, simulator
 
 TOOL = {

@@ -1,5 +1,6 @@
 """The simulator beside a real vLLM: forty requests, and no difference but those that vLLM's source explains."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from simulator_process import Simulator, simulator
 
 from . import parity
@@ -91,7 +93,7 @@ def test_speculative_decoding_has_the_same_shapes_and_counters(vllm_server: Call
     assert parity.arithmetic(ours) == parity.arithmetic(theirs)
     for answered in (ours, theirs):
         running = [chunk["usage"]["completion_tokens"] for chunk in answered.chunks]
-        steps = [after - before for before, after in zip(running, running[1:], strict=False)]
+        steps = [after - before for before, after in itertools.pairwise(running)]
         assert steps[0] == 1
         assert max(steps) <= 3
         spec = {name: amount for name, amount in answered.moved.items() if "spec_decode" in name}
@@ -102,9 +104,10 @@ def test_vllms_own_benchmark_runs_against_the_simulator(sim: Simulator):
     """`vllm bench serve` completes every request and counts the tokens that were asked for."""
     folder = Path(os.environ.get("LOADKIT_VLLM_DIR", Path.home() / ".cache" / "loadkit-vllm"))
     command = [
-        str(folder / "venv" / "bin" / "vllm"), "bench", "serve", "--backend", "openai-chat", "--base-url", sim.url, "--endpoint",
-        "/v1/chat/completions", "--model", sim.model, "--tokenizer", str(folder / "model"), "--dataset-name", "random",
-        "--random-input-len", "60", "--random-output-len", "20", "--num-prompts", "12", "--max-concurrency", "4", "--ignore-eos",
+        str(folder / "venv" / "bin" / "vllm"), "bench", "serve", "--backend", "openai-chat", "--base-url", sim.url,
+        "--endpoint", "/v1/chat/completions", "--model", sim.model, "--tokenizer", str(folder / "model"), "--ignore-eos",
+        "--dataset-name", "random", "--random-input-len", "60", "--random-output-len", "20", "--num-prompts", "12",
+        "--max-concurrency", "4",
     ]  # fmt: skip
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=500, env={**os.environ, "HF_HUB_OFFLINE": "1"}

@@ -1,8 +1,10 @@
 """The shapes of vLLM 0.32's responses, over a socket."""
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
+
 from simulator_process import Simulator, simulator
 
 from .asking import HELLO, chat, get, post
@@ -238,7 +240,7 @@ def test_speculative_decoding_puts_several_tokens_into_a_chunk():
     with simulator("--drafts", "2", "--acceptance", "0.7") as sim:
         answer = chat(sim, max_tokens=200, ignore_eos=True)
     running = [chunk["usage"]["completion_tokens"] for chunk in answer.chunks[:-1]]
-    steps = {after - before for before, after in zip(running, running[1:], strict=False)}
+    steps = {after - before for before, after in itertools.pairwise(running)}
     assert steps == {1, 2, 3}
     assert running[1] == 1
     assert running[-1] == 200

@@ -17,6 +17,8 @@ SALT_FORBIDDEN = frozenset("@/\\\0")
 
 
 class StreamOptions(BaseModel):
+    """What of usage a stream carries."""
+
     include_usage: bool | None = False
     continuous_usage_stats: bool | None = False
 
@@ -155,6 +157,7 @@ def check_chat(data: dict[str, Any]) -> ChatBody:
 
 
 def check_completion(data: dict[str, Any]) -> CompletionBody:
+    """A text completion's body, by the same rules."""
     _check_salt(data.get("cache_salt"))
     _check_stream_options(data)
     if data.get("prompt") is None:

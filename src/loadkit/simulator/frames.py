@@ -184,18 +184,22 @@ def text_delta(content: str, reasoning: str) -> bytes:
 
 
 def tool_delta(parts: list[dict[str, Any]]) -> bytes:
+    """A delta with parts of tool calls."""
     return b'{"content":null,"tool_calls":%b}' % orjson.dumps(parts)
 
 
 def call_start(call: Call, index: int) -> dict[str, Any]:
+    """The first part of a call: id and name, which come once."""
     return {"id": call_id(), "type": "function", "index": index, "function": {"name": call.name}}
 
 
 def call_more(arguments: str, index: int) -> dict[str, Any]:
+    """A later part: a piece of the arguments."""
     return {"index": index, "function": {"arguments": arguments}}
 
 
 def call_id() -> str:
+    """A fresh id, in vLLM's form."""
     return f"chatcmpl-tool-{secrets.token_hex(8)}"
 
 

@@ -40,6 +40,7 @@ def render(
 
 
 def render_chat(body: ChatBody | TokenizeChatBody, kwargs: dict[str, Any]) -> str:
+    """The prompt of a request body."""
     return render(body.messages, body.tools, kwargs, open_turn=body.add_generation_prompt and not body.continue_final_message)
 
 

@@ -31,6 +31,7 @@ class Refusal(Exception):  # it is an answer of the server, not an error of ours
 
 
 def busy() -> Refusal:
+    """--max-num-queued-reqs is reached."""
     return Refusal(
         "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.",
         kind="Service Unavailable",
@@ -39,6 +40,7 @@ def busy() -> Refusal:
 
 
 def backlog_full() -> Refusal:
+    """--max-num-queued-tokens is reached."""
     return Refusal(
         "The engine has reached its prefill token backlog limit. Please try again later or on a different instance.",
         kind="Service Unavailable",
@@ -47,10 +49,12 @@ def backlog_full() -> Refusal:
 
 
 def engine_dead() -> Refusal:
+    """The engine core is gone."""
     return Refusal(ENGINE_DEAD, kind="InternalServerError", status=500)
 
 
 def unknown_model(name: str, served: str) -> Refusal:
+    """Another model was asked for than is served."""
     message = f"The model `{name}` does not exist. Valid aliases: {served}."
     return Refusal(message, kind="NotFoundError", param="model", status=404)
 
@@ -90,6 +94,7 @@ def invalid(errors: Iterable[dict[str, Any] | str]) -> Refusal:
 
 
 def from_pydantic(problem: ValidationError) -> Refusal:
+    """Fields of the wrong type."""
     errors = []
     for error in problem.errors(include_url=False):
         facts: dict[str, Any] = {

@@ -44,6 +44,7 @@ def one_two_five(limit: int) -> tuple[float, ...]:
 
 
 def floats(values: Sequence[float]) -> tuple[float, ...]:
+    """Bounds of buckets."""
     return tuple(float(value) for value in values)
 
 

@@ -1,1 +1,1 @@
-"""Faults that the simulator plays on request: what they are (`table`), who gets them (`choice`), how they are played (`outlet`)."""
+"""Faults that the simulator plays on request: `table` says what they are, `choice` who gets them, `outlet` plays them."""

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from loadkit.simulator.reading.finding import Finding, is_chinese
 
 NUMBER = r"\d+(?:\.\d+)?"
-EXPRESSION = re.compile(rf"(?<![A-Za-z0-9_.])\(*\s*-?{NUMBER}\s*\)*(?:\s*(?:[-+*/×÷x·]|\*\*)\s*\(*\s*{NUMBER}\s*\)*)+(?![A-Za-z0-9_])")
+EXPRESSION = re.compile(
+    rf"(?<![A-Za-z0-9_.])\(*\s*-?{NUMBER}\s*\)*(?:\s*(?:[-+*/×÷x·]|\*\*)\s*\(*\s*{NUMBER}\s*\)*)+(?![A-Za-z0-9_])"
+)
 ASKS_SUM = re.compile(
     r"how many|how much|cost|total|altogether|together|left|remain|sum|product|一共|总共|多少|还剩|合计|几个", re.IGNORECASE
 )
@@ -25,13 +27,22 @@ WORDS = {
     "加上?": "+",
     "减去?": "-",
 }
+EACH = rf"(?:for|at|with|of|holding|containing|that cost) (?P<b>{NUMBER})(?: [\w'-]+){{0,3}}? (?:each|apiece|per)"
 PRODUCTS = (
-    re.compile(rf"(?P<a>{NUMBER}) (?P<what>[\w' -]{{2,30}}?) (?:for|at|with|of|holding|containing|that cost) (?P<b>{NUMBER})(?: [\w'-]+){{0,3}}? (?:each|apiece|per)", re.IGNORECASE),
-    re.compile(rf"(?P<a>{NUMBER}) (?P<what>[a-z]+) (?:of|with) (?P<b>{NUMBER})\b", re.IGNORECASE),
-    re.compile(rf"(?P<a>{NUMBER})\s*[个只本张盒箱排行](?P<what>[^\d，。]{{1,12}})[，,]?每[^\d，。]{{1,6}}(?P<b>{NUMBER})"),
-)  # fmt: skip
-LESS = re.compile(rf"\b(?:takes?|took|gives?(?: away)?|gave|sells?|sold|loses?|lost|removes?d?|uses?d?|eats?|ate|breaks?|broke)\s+(?:away\s+)?(?P<n>{NUMBER})|(?:拿走|取走|卖出|用掉|吃掉|送出)了?\s*(?P<m>{NUMBER})", re.IGNORECASE)  # fmt: skip
-MORE = re.compile(rf"\b(?:gets?|got|receives?d?|buys?|bought|adds?|added|finds?|found|brings?|brought)\s+(?P<n>{NUMBER})|(?:又?买了?|收到|增加了?|放入)\s*(?P<m>{NUMBER})", re.IGNORECASE)  # fmt: skip
+    re.compile(rf"(?P<a>{NUMBER}) [\w' -]{{2,30}}? {EACH}", re.IGNORECASE),
+    re.compile(rf"(?P<a>{NUMBER}) [a-z]+ (?:of|with) (?P<b>{NUMBER})\b", re.IGNORECASE),
+    re.compile(rf"(?P<a>{NUMBER})\s*[个只本张盒箱排行][^\d，。]{{1,12}}[，,]?每[^\d，。]{{1,6}}(?P<b>{NUMBER})"),
+)
+LESS = re.compile(
+    r"(?:\b(?:takes?|took|gives?|gave|sells?|sold|loses?|lost|removes?d?|uses?d?|eats?|ate|breaks?|broke)\s+(?:away\s+)?"
+    rf"|(?:拿走|取走|卖出|用掉|吃掉|送出)了?\s*)(?P<n>{NUMBER})",
+    re.IGNORECASE,
+)
+MORE = re.compile(
+    r"(?:\b(?:gets?|got|receives?d?|buys?|bought|adds?|added|finds?|found|brings?|brought)\s+"
+    rf"|(?:又?买了?|收到|增加了?|放入)\s*)(?P<n>{NUMBER})",
+    re.IGNORECASE,
+)
 
 OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -94,7 +105,7 @@ def story_result(story: str) -> tuple[float, str] | None:
         value, how = a * b, f"{plain(a)} × {plain(b)} = {plain(a * b)}"
         for change, sign in ((LESS, -1), (MORE, 1)):
             for step in change.finditer(story, match.end()):
-                amount = float(step["n"] or step["m"])
+                amount = float(step["n"])
                 how += f", then {plain(value)} {'-' if sign < 0 else '+'} {plain(amount)} = {plain(value + sign * amount)}"
                 value += sign * amount
         return value, how

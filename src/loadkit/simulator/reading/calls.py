@@ -74,6 +74,7 @@ COMMON = {
 
 
 def properties_of(tool: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The arguments that a tool has, by name."""
     parameters = tool.get("function", {}).get("parameters") or {}
     properties: dict[str, dict[str, Any]] = parameters.get("properties") or {}
     return properties

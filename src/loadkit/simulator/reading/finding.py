@@ -38,8 +38,10 @@ def is_chinese(text: str) -> bool:
 
 
 def wants_answer_line(question: str) -> bool:
+    """Whether an `ANSWER: <…>` line is asked for."""
     return ANSWER_LINE.search(question) is not None
 
 
 def wants_value_alone(question: str) -> bool:
+    """Whether nothing but the value is asked for."""
     return ALONE.search(question) is not None and not wants_answer_line(question)

@@ -7,8 +7,11 @@ import re
 
 TOPIC = (
     re.compile(r"(?:介绍一?下?|关于|描述一?下?|说说|谈谈|写[^，。]{0,6}关于)(?P<topic>[一-鿿A-Za-z]{2,10}?)[的，。？\s]"),
-    re.compile(r"\b(?:about|describe|explain|introduce|on the subject of|of)\s+(?P<topic>(?:the |a |an )?[\w' -]{3,40}?)(?:[.,;?!\n]|$)", re.IGNORECASE),
-)  # fmt: skip
+    re.compile(
+        r"\b(?:about|describe|explain|introduce|on the subject of|of)\s+(?P<topic>(?:the |an? )?[\w' -]{3,40}?)(?:[.,;?!\n]|$)",
+        re.IGNORECASE,
+    ),
+)
 COUNT = re.compile(
     r"(?P<n>[一两二三四五六\d]+)\s*句|\b(?P<w>one|two|three|four|five|six)\s+(?:\w+\s+)?sentences?", re.IGNORECASE
 )
@@ -85,6 +88,7 @@ def filler(draw: random.Random, *, chinese: bool) -> str:
 
 
 def topic_of(question: str) -> str | None:
+    """What the text should be about, if the question says so."""
     for form in TOPIC:
         match = form.search(question + "\n")
         if match:
@@ -93,6 +97,7 @@ def topic_of(question: str) -> str | None:
 
 
 def count_of(question: str) -> int | None:
+    """How many sentences are asked for."""
     match = COUNT.search(question)
     if match is None:
         return None

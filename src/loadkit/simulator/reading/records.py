@@ -11,16 +11,17 @@ from dataclasses import dataclass
 
 from loadkit.simulator.reading.finding import Finding, is_chinese
 
-ENGLISH_ASKED = (
-    re.compile(
-        r"\b(?:what|which)\s+(?:is|was|are)\s+the\s+(?P<field>[\w /-]{2,40}?)\s+(?:of|for)\s+(?P<key>[^?\n]{2,120}?)"
-        r"(?:\s+(?:in|from|according to|within)\s+the\s+[^?\n]*)?\?",
-        re.IGNORECASE,
-    ),
-    re.compile(r"\b(?:what|which)\s+(?P<field>[\w-]{2,30}(?:\s[\w-]+)?)\s+(?:does|did|has|belongs to)\s+(?P<key>[^?\n]{2,120}?)(?:\s+have|\s+carry)?\?", re.IGNORECASE),
-    re.compile(r"\b(?:find|give|state|return|report|look up)\s+(?:me\s+)?the\s+(?P<field>[\w /-]{2,40}?)\s+(?:of|for)\s+(?P<key>[^.?\n]{2,120}?)[.?\n]", re.IGNORECASE),
-    re.compile(r"\bwho\s+(?:is|was)\s+the\s+(?P<field>[\w -]{2,40}?)\s+(?:of|for)\s+(?P<key>[^?\n]{2,120}?)(?:\s+in\s+the\s+[^?\n]*)?\?", re.IGNORECASE),
-)  # fmt: skip
+KEY = r"(?P<key>[^?\n]{2,120}?)"
+IN_TEXT = r"(?:\s+(?:in|from|according to|within)\s+the\s+[^?\n]*)?"
+ENGLISH_ASKED = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"\b(?:what|which)\s+(?:is|was|are)\s+the\s+(?P<field>[\w /-]{{2,40}}?)\s+(?:of|for)\s+{KEY}{IN_TEXT}\?",
+        rf"\b(?:what|which)\s+(?P<field>[\w-]{{2,30}}(?:\s[\w-]+)?)\s+(?:does|did|has)\s+{KEY}(?:\s+(?:have|carry))?\?",
+        rf"\b(?:find|give|state|report|look up)\s+(?:me\s+)?the\s+(?P<field>[\w /-]{{2,40}}?)\s+(?:of|for)\s+{KEY}[.?\n]",
+        rf"\bwho\s+(?:is|was)\s+the\s+(?P<field>[\w -]{{2,40}}?)\s+(?:of|for)\s+{KEY}{IN_TEXT}\?",
+    )
+)
 CHINESE_ASKED = re.compile(
     r"(?P<key>[^，。：:；\s？?]{2,40})的(?P<field>[^，。：；\s？?的]{1,12}?)(?:是|为|等于)?(?:什么|多少|谁|哪[个里位]?|几)"
 )
