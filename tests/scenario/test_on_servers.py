@@ -1,6 +1,7 @@
 """Scenarios asked for real: of the simulator, which finds answers in the text, and of a vLLM, whose counts are the truth."""
 
 import asyncio
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,8 +23,9 @@ from simulator_process import simulator
 Asked = list[tuple[Case, Record, Answer]]
 
 
-async def asked(target: Target, cases: Sequence[Case], run_id: str = "run") -> Asked:
-    """Every turn of every case, one after the other, with the verdict on its answer."""
+async def asked(target: Target, cases: Sequence[Case], run_id: str | None = None) -> Asked:
+    """Every turn of every case, one after the other, with the verdict on its answer; a run of its own, so that it is cold."""
+    run_id = uuid.uuid4().hex if run_id is None else run_id
     found: Asked = []
     async with Client(target) as client:
         for case in cases:
