@@ -199,7 +199,7 @@ def test_the_death_of_a_worker_ends_the_run_with_a_verdict(slow_server: Simulato
     ports = ["--master-port", str(unused_tcp_port), "--master-bind-port", str(unused_tcp_port)]
     with locust(tmp_path, "--host", slow_server.url, "--ways", "4", "--processes", "2", "--no-sidecar", *ports) as running:
         _wait_for_phase(running, "measured")
-        os.kill(_children(running.process.pid, "-m locust")[1], signal.SIGKILL)
+        os.kill(_children(running.process.pid, "locust")[1], signal.SIGKILL)
         assert running.wait() == 3
     assert "worker_lost" in running.run.manifest["headline"]
 

@@ -148,9 +148,9 @@ def test_form_run_charts_verdict_second_run_report(ui_of):
     ui.open()
     ui.start(rounds="2", ways="1,2", maxTokens="200", label="first")
     ui.tab()
-    ui.page.wait_for_selector(".lk-live .u-wrap canvas")
-    assert ui.page.locator(".lk-live .u-wrap canvas").count() == 6
+    ui.page.wait_for_function("() => document.querySelectorAll('.lk-live .u-wrap canvas').length === 6")
     headline = ui.verdict()
+    assert ui.asked.count(ui.url) == 1, "the page was loaded again under the reader's hands"
     assert headline.startswith("COMPLETED 6/6")
     assert points(ui) > 1
     rows = ui.page.locator(".lk-live table.rows tbody tr").all_inner_texts()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
+
+from locust import argument_parser
 
 from loadkit.front.options import ENTRIES, Entry, Options, read
 
@@ -16,6 +19,13 @@ def add_to(parser: Any) -> None:
             )
         else:
             parser.add_argument(entry.flag, env_var=entry.env_var, **_value(entry), include_in_web_ui=entry.in_form)
+
+
+def remember_defaults() -> None:
+    """A worker that is told to spawn builds Locust's whole parser once for each of its options, which takes it seconds in
+    which it neither answers nor sends a heartbeat (locust 2.47, `WorkerRunner.handle_message`). The defaults never change.
+    """
+    argument_parser.default_args_dict = cache(argument_parser.default_args_dict)
 
 
 def options_of(environment: Any) -> Options:

@@ -8,11 +8,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import locust
+import locust.runners
 
 from loadkit import platforms
 from loadkit.errors import LoadkitError
 from loadkit.front import arguments, csv_files, ports, web
 from loadkit.front.session import Session
+
+LIVENESS = 5
+"""Heartbeats (seconds) that a worker may miss. Locust's 3 are too few where server and load generator share two busy cores."""
 
 
 def attach(environment: Any) -> Session:
@@ -35,6 +39,8 @@ def _add_options(parser: Any, **_: Any) -> None:
     arguments.add_to(parser)
     csv_files.install()
     ports.install()
+    arguments.remember_defaults()
+    locust.runners.HEARTBEAT_LIVENESS = LIVENESS
 
 
 @locust.events.init.add_listener  # type: ignore[untyped-decorator]

@@ -38,6 +38,7 @@ class Session:
         self.worker: Worker | None = None
         self._names = itertools.count(1)
         self._settled: set[str] = set()
+        self._known: set[str] = set()
         self._progress: Progress | None = None
         self._begun_ahead: int | None = None
         self._main = gevent.getcurrent()
@@ -181,6 +182,7 @@ class Session:
         runner = environment.runner
         if self.run is None or self.run.finished.is_set() or not isinstance(runner, MasterRunner):
             return
+        self._miss_workers()  # the last one's death is why Locust stops, and it may know before we do
         clients = set(runner.clients)
         self._to_desks(messages.HALT, {}, None)
         with gevent.Timeout(HALT_S + environment.stop_timeout, False):
@@ -240,15 +242,16 @@ class Session:
 
     def _watch_workers(self, run: Run) -> None:
         """Locust tells nobody when a worker is gone; its heartbeat is missed for a few seconds, then it counts as missing."""
-        runner = self.environment.runner
-        known = _present(runner)
+        self._known = _present(self.environment.runner)
         while not run.over.is_set():
-            lost = known - _present(runner)
-            if lost:
-                assert self.lead is not None
-                self.lead.abort("worker_lost", f"{len(lost)} of {len(known)} workers died: {', '.join(sorted(lost))}")
-                return
+            self._miss_workers()
             run.over.wait(timeout=WATCH_S)
+
+    def _miss_workers(self) -> None:
+        lost = self._known - _present(self.environment.runner)
+        if lost:
+            assert self.lead is not None
+            self.lead.abort("worker_lost", f"{len(lost)} of {len(self._known)} workers died: {', '.join(sorted(lost))}")
 
 
 def _present(runner: Any) -> set[str]:
