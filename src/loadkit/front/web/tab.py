@@ -6,6 +6,7 @@ under `<base path>/loadkit/`, behind Locust's login where that is on.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -115,6 +116,19 @@ def _extend(app: Flask, live: Live, check: Check) -> None:
         if request.endpoint == "locust.index" and response.mimetype == "text/html":
             page = response.get_data(as_text=True).replace(_NO_HOST, _NO_HOST.replace("true", "false"))
             response.set_data(page.replace("</body>", f"{_SCRIPT}</body>"))
+        elif request.endpoint == "locust.request_stats" and response.is_json:
+            _keep_asking(response)
         elif request.endpoint == "locust.stats_report" and live.ended_as is not None:
             response.set_data(with_section(response.get_data(as_text=True), section_of(live.folder)))
         return response
+
+
+def _keep_asking(response: Response) -> None:
+    """Locust's page stops asking when it sees any state but running, and offers "New" only in the state stopped.
+
+    While the report is made (some seconds) the state is `cleanup`: a page that saw it would have no button until it is loaded
+    again. Locust hands out the same response object for two seconds, so this may see its own work again.
+    """
+    body = response.get_json()
+    if body.get("state") in ("cleanup", "stopping"):
+        response.set_data(json.dumps({**body, "state": "running"}))
