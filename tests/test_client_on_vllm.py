@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import orjson
 import pytest
-from wire_servers import FACTS
 
 from loadkit.client import Client
 from loadkit.record import ErrorPhase, Outcome, Record, Slot
 from loadkit.request import Request, Target
+from wire_servers import FACTS
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(400)]
 SPECULATIVE = ("--speculative-config", json.dumps({"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 3}))
