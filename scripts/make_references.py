@@ -1,4 +1,4 @@
-"""Writes every page of docs/reference/ that is made from the code, and CHANGELOG.md's section of what is not released.
+"""Writes every page of docs/reference/ that is made from the code.
 
 usage: scripts/make_references [--check]
 """
@@ -10,6 +10,7 @@ import sys
 import make_api_reference
 import make_csv_reference
 import make_metrics_reference
+import make_modules_reference
 import make_options_reference
 import make_records_reference
 import make_scenario_reference
@@ -21,6 +22,7 @@ MAKERS = (
     make_api_reference,
     make_csv_reference,
     make_metrics_reference,
+    make_modules_reference,
     make_options_reference,
     make_records_reference,
     make_scenario_reference,
