@@ -9,9 +9,9 @@ client recorded is then compared, event by event:
     e2e error     (end − sent) − (chunk with finish_reason written − request received)
 
 The first rung has twice the planned event rate; every further one doubles it, until the figures no longer hold. Criteria as
-for a run: token counts exact, at most 1 % of the gaps coalesced, p99 of the stamp error and the median TTFT error within
-max(1 ms, 2 % of TTFT). (Of TTFT and e2e the median is judged, because a request that waits until the simulator reads it is
-in these errors too; the stamps are the client's alone.)
+for a run: token counts exact, at most 1 % of the gaps coalesced, p99 of the stamp error within max(1 ms, 2 % of TTFT). TTFT
+and e2e errors are shown and not judged: the time that a request waits until the simulator's process reads it is in them too,
+while the stamps are the client's alone.
 """
 
 from __future__ import annotations
@@ -270,8 +270,6 @@ def _reasons(rung: Rung, records: Sequence[Record], median_ttft_ns: float) -> It
         yield f"{100 * rung.coalesced_share:.1f} % of the gaps are coalesced"
     if rung.stamp.p99_ms > limit_ms:
         yield f"p99 of the stamp error is {rung.stamp.p99_ms:.2f} ms, over {limit_ms:.2f} ms"
-    if rung.ttft.p50_ms > limit_ms:
-        yield f"the median TTFT error is {rung.ttft.p50_ms:.2f} ms, over {limit_ms:.2f} ms"
 
 
 def _tokens_agree(record: Record, truth: dict[str, Any]) -> bool:

@@ -44,7 +44,7 @@ class Asked:
 
 
 def chat(name: str, *, messages: Any = SAY, **fields: Any) -> Asked:
-    return Asked(name, body={"model": "qwen-tiny", "messages": messages, "temperature": 0, **fields})
+    return Asked(name, body={"model": "qwen-tiny", "messages": messages, "temperature": 0} | fields)
 
 
 def text(name: str, **fields: Any) -> Asked:
@@ -63,14 +63,14 @@ REQUESTS = (
     chat("thinking hidden", stream=True, max_tokens=5, ignore_eos=True, include_reasoning=False, **RUNNING),
     chat("token ids", stream=True, max_tokens=4, return_token_ids=True, return_prompt_text=True, **USAGE, **FIXED),
     chat("token ids, whole", max_tokens=4, ignore_eos=True, return_token_ids=True, return_prompt_text=True, **OFF),
-    chat("two choices", stream=True, max_tokens=3, ignore_eos=True, n=2, **USAGE, **OFF),
+    chat("two choices", stream=True, max_tokens=3, ignore_eos=True, n=2, temperature=1, seed=3, **USAGE, **OFF),
     chat("stream interval", stream=True, max_tokens=12, ignore_eos=True, stream_interval=4, **RUNNING, **OFF),
     chat("log probabilities", stream=True, max_tokens=2, ignore_eos=True, logprobs=True, top_logprobs=1, **OFF),
     chat("cold", messages=LONG, stream=True, max_tokens=2, ignore_eos=True, cache_salt="parity", **USAGE, **OFF),
     chat("warm", messages=LONG, stream=True, max_tokens=2, ignore_eos=True, cache_salt="parity", **USAGE, **OFF),
     chat("another salt", messages=LONG, max_tokens=2, ignore_eos=True, cache_salt="other", **OFF),
-    chat("required tool", stream=True, max_tokens=60, tools=[TOOL], tool_choice="required", **RUNNING, **OFF),
-    chat("named tool", stream=True, max_tokens=60, tools=[TOOL], tool_choice=NAMED, **RUNNING, **OFF),
+    chat("required tool", stream=True, max_tokens=26, tools=[TOOL], tool_choice="required", **RUNNING, **OFF),
+    chat("named tool", stream=True, max_tokens=26, tools=[TOOL], tool_choice=NAMED, **RUNNING, **OFF),
     chat("tool not allowed", stream=True, max_tokens=4, ignore_eos=True, tools=[TOOL], tool_choice="none", **RUNNING, **OFF),
     text("text, streamed", stream=True, max_tokens=4, ignore_eos=True, **RUNNING),
     text("text, whole", max_tokens=4, ignore_eos=True),
@@ -79,12 +79,12 @@ REQUESTS = (
     Asked("tokenize", path="/tokenize", body={"messages": SAY, "return_token_strs": True}),
     Asked("tokenize a prompt", path="/tokenize", body={"prompt": "hello world"}),
     Asked("models", path="/v1/models", method="GET"),
-    Asked("version", path="/version", method="GET"),
     chat("wrong model", model="nope"),
     chat("no messages", messages=[]),
     chat("max_tokens 0", max_tokens=0),
     chat("max_tokens too big", max_tokens=200_000),
     chat("temperature", temperature=-1),
+    chat("two greedy choices", n=2),
     chat("min over max", max_tokens=2, min_tokens=3),
     chat("empty salt", cache_salt=""),
     chat("stream options without stream", **USAGE),
@@ -161,19 +161,25 @@ def skeleton(value: Any) -> Any:
     )
 
 
-def shape_of_stream(answered: Answered) -> list[str]:
-    """The chunks' skeletons in order, runs of equal ones once; the last text may come with finish_reason or before it."""
-    shapes: list[str] = []
+def shape_of_stream(answered: Answered) -> list[list[str]]:
+    """Per choice the chunks' skeletons in order, runs of equal ones once; then the chunks without a choice.
+
+    How the chunks of several choices interleave is the scheduler's business. The last text may come with finish_reason or
+    before it.
+    """
+    shapes: dict[int, list[str]] = {}
     for chunk in answered.chunks:
         bare = skeleton(chunk)
         for choice, full in zip(bare.get("choices", []), chunk.get("choices", []), strict=False):
             choice["finish_reason"] = full["finish_reason"]
             if full["finish_reason"] and "delta" in choice:
                 choice["delta"] = "delta"
+        index = chunk["choices"][0]["index"] if chunk.get("choices") else 99
         shown = json.dumps(bare)
-        if not shapes or shapes[-1] != shown:
-            shapes.append(shown)
-    return shapes
+        of_choice = shapes.setdefault(index, [])
+        if not of_choice or of_choice[-1] != shown:
+            of_choice.append(shown)
+    return [shapes[index] for index in sorted(shapes)]
 
 
 def arithmetic(answered: Answered) -> dict[str, bool]:

@@ -129,7 +129,7 @@ def test_token_ids_and_prompt_text(sim: Simulator):
 
 def test_several_choices(sim: Simulator):
     """n=2 gives two role chunks, two finishes, and usage as the sum."""
-    answer = chat(sim, max_tokens=3, n=2)
+    answer = chat(sim, max_tokens=3, n=2, temperature=1)
     assert [chunk["choices"][0]["index"] for chunk in answer.chunks[:2]] == [0, 1]
     assert answer.finish == ["length", "length"]
     assert answer.usage["completion_tokens"] == 6

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from loadkit.simulator.refusal import Refusal, bad_json, from_pydantic
 
 INT64 = 2**63
+GREEDY_BELOW = 1e-5
 SALT_FORBIDDEN = frozenset("@/\\\0")
 
 
@@ -198,6 +199,8 @@ def check_sampling(body: Sampling, max_tokens: int) -> None:
         raise Refusal(f"min_tokens must be less than or equal to max_tokens={max_tokens}, got {body.min_tokens}.")
     if body.stop is not None and "" in ([body.stop] if isinstance(body.stop, str) else body.stop):
         raise Refusal("stop cannot contain an empty string.")
+    if count > 1 and temperature < GREEDY_BELOW:
+        raise Refusal(f"n must be 1 when using greedy sampling, got {count}.")
 
 
 def _check_salt(salt: object) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from loadkit.errors import UsageError
+from loadkit.simulator.faults.table import parse
 from loadkit.simulator.speed import PRESETS, Preset, Speed
 
 VERSION = "0.32.0"
@@ -92,7 +93,7 @@ def settings_from(preset: str, *, factor: float = 1.0, pace_s: float | None = No
     `pace_s` is the length of a step at any batch size, instead of the preset's decode speed.
 
     Raises:
-        UsageError: an unknown preset, or a speed factor that is not positive.
+        UsageError: an unknown preset or fault, a speed factor that is not positive, too few KV blocks for one sequence.
     """
     known = PRESETS.get(preset)
     if known is None:
@@ -101,9 +102,20 @@ def settings_from(preset: str, *, factor: float = 1.0, pace_s: float | None = No
         raise UsageError("the speed factor must be above 0", where="--speed", remedy="give 20 for twenty times as fast")
     chosen = {key: value for key, value in given.items() if value is not None}
     settings = Settings(preset=preset, speed=known.speed.faster(factor), **{**_server(known), **chosen})
+    _check(settings)
     if pace_s is None:
         return settings
     return replace(settings, speed=replace(settings.speed, streams={1: settings.tokens_per_step / pace_s} if pace_s else {}))
+
+
+def _check(settings: Settings) -> None:
+    if settings.kv_blocks * settings.block_size < settings.max_model_len:
+        needed = -(-settings.max_model_len // settings.block_size)
+        have = f"{settings.kv_blocks} KV blocks of {settings.block_size} tokens"
+        problem = f"{have} can't hold one sequence of {settings.max_model_len}"
+        raise UsageError(problem, where="--kv-blocks", remedy=f"give at least {needed}, or a smaller --max-model-len")
+    for written in settings.faults:
+        parse(written)
 
 
 def _server(preset: Preset) -> dict[str, Any]:
