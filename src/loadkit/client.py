@@ -11,6 +11,7 @@ Nothing is ever sent twice: a rejection, a reset or a timeout is an outcome.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import urllib.parse
@@ -153,6 +154,16 @@ class Client:
             stopped = Failure(kind="cancelled", message="stopped by this side", phase=reception.phase)
             return self._ended(self._record(start, reception, Outcome.CANCELLED, stopped))
         return self._ended(self._record(start, reception, *outcome_of(reception)))
+
+    async def open_ahead(self, count: int, *, connect_s: float | None = None) -> None:
+        """See that the next `count` requests find a connection open, so that connecting makes none of them late.
+
+        Where that fails nothing is said: the requests meet the same trouble, and it belongs in their records. The ordinary
+        transport opens connections when they are used.
+        """
+        if self._measuring is not None:
+            with contextlib.suppress(httpx2.TransportError):
+                await self._measuring.open_ahead(server_of(httpx2.URL(self.target.base_url)), count, connect_s=connect_s)
 
     def refuse(self, request: Request, *, kind: str, message: str) -> Record:
         """A record (`not_sent`) for a request that is not sent at all, journalled like the others."""

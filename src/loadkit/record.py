@@ -179,9 +179,10 @@ class Start:
 class Record:
     """One request that ended. Stamps as in the metrics reference; see the module's docstring for units.
 
-    Stamps in order: `due_ns`, `connected_ns` (only where a connection was opened), `sent_ns` (just before the first byte
-    of the body is written), `written_ns` (the last byte was handed to the kernel), `headers_ns`, `events.at_ns`, `end_ns`
-    (the chunk with finish_reason; without one the last event), `closed_ns` (`[DONE]`, end of stream or the error).
+    Stamps in order: `due_ns`, `connected_ns` (only where a connection was opened; before `due_ns` for requests that were held
+    for a common start), `sent_ns` (just before the first byte of the body is written), `written_ns` (the last byte was handed
+    to the kernel), `headers_ns`, `events.at_ns`, `end_ns` (the chunk with finish_reason; without one the last event),
+    `closed_ns` (`[DONE]`, end of stream or the error).
 
     Attributes:
         id: of the request; sent as `X-Request-Id`.

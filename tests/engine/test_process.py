@@ -112,6 +112,28 @@ def test_held_requests_are_sent_together_when_released(engine: Engine, target: T
     assert all(record.sent_ns is not None and record.sent_ns >= due_ns for record in records)
 
 
+def test_held_requests_are_connected_before_they_are_due(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
+    """The engine says when each can be released; connecting is then over, and no part of any lateness."""
+    engine.open(tmp_path, target)
+    for name in "abcd":
+        engine.say(ask(name, op="hold"))
+    assert {engine.until("held")["id"] for _ in "abcd"} == set("abcd")
+    due_ns = time.monotonic_ns() + 50_000_000
+    engine.say(line("release", ids=list("abcd"), due_ns=due_ns))
+    records = [engine.record() for _ in "abcd"]
+    assert all(record.connected_ns is not None and record.connected_ns < due_ns for record in records)
+    assert all(record.outcome is Outcome.COMPLETED for record in records)
+
+
+def test_a_server_that_is_gone_is_met_by_the_request_not_by_its_hold(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
+    """What can't be connected ahead can be released, and has a record that says why it failed."""
+    engine.open(tmp_path, replace(target, base_url="http://127.0.0.1:1/v1"))
+    engine.say(ask("a", op="hold"))
+    engine.until("held")
+    engine.say(line("release", ids=["a"], due_ns=time.monotonic_ns()))
+    assert Outcome.CONNECTION is engine.record().outcome
+
+
 def test_a_cancelled_request_has_a_record_that_says_so(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
     """Its stream is closed; the engine goes on."""
     engine.open(tmp_path, target)

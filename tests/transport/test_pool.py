@@ -83,6 +83,25 @@ async def test_idle_connections_are_closed_by_themselves():
         stamps.close()
 
 
+async def test_connections_that_are_opened_ahead_are_those_that_are_used():
+    """Asked for one after another, as holds come, there are as many as are held; young idle ones count, old ones don't."""
+    async with playing(answer("a")) as wire:
+        clock = Jumping()
+        stamps = Stamps(clock)
+        host, port = wire.base_url.removeprefix("http://").removesuffix("/v1").split(":")
+        pool = Pool(host, int(port), clock=clock, stamps=stamps)
+        await asyncio.gather(*(pool.open_ahead(count, 5) for count in (1, 2, 3)))
+        await asyncio.gather(*(exchange(pool) for _ in range(3)))
+        await pool.open_ahead(3, 5)
+        assert wire.connections == 3
+        clock.jump_ns += 2_100_000_000
+        await pool.open_ahead(2, 5)
+        await asyncio.gather(*(exchange(pool) for _ in range(2)))
+        assert wire.connections == 5
+        pool.close()
+        stamps.close()
+
+
 def test_requests_of_a_second_are_one_pool_long_after_a_tick(tmp_path):
     """Connections that are given back after the pool was swept are found again."""
 

@@ -171,9 +171,15 @@ class Engine(asyncio.Protocol):
         self._fail(task)
 
     def _hold(self, message: JSON) -> None:
-        """Everything that takes time happens here, before the request is due."""
+        """Everything that takes time happens here, before the request is due; connecting too."""
         request = request_of(message["request"])
         self._held[request.id] = (request, body_of(request))
+        assert self._run is not None, "a request before `open`"
+        self._chore(self._make_ready(self._run, request))
+
+    async def _make_ready(self, run: Run, request: Request) -> None:
+        await run.client.open_ahead(len(self._held), connect_s=request.timeouts.connect_s)
+        self._say("held", id=request.id)
 
     def _release(self, message: JSON) -> None:
         released = [self._held.pop(name) for name in message["ids"] if name in self._held]

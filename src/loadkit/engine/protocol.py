@@ -5,7 +5,7 @@ requests passes through at one moment. To the engine:
 
     open      {folder, worker, target, keep_text, kernel_stamps, offset_ns, offset_error_ns}  → opened | failed
     send      {request}                          send it now
-    hold      {request}                          keep it ready until `release`
+    hold      {request}                          keep it ready until `release`, with a connection open → held
     release   {ids, due_ns}                      send what is held, all at one moment
     cancel    {id}                               close its stream; its record says `cancelled`
     check     {verdict}                          a verdict that a locustfile's own check found: goes into the record file
@@ -17,6 +17,7 @@ From the engine:
     ready     {pid}                              imports are done
     opened, closed, failed {problem}
     ended     {record, verdicts}                 the record with its event columns cut to what rows need (`condensed`)
+    held      {id}                               it can be released: body and connection are there
     unsent    {id}                               cancelled before anything of it began: there is no record
     pulse     {heartbeat}                        once a second while a run is open
     trouble   {problem}                          records can't be written (full disk); they are kept in memory

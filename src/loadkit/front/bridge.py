@@ -64,6 +64,7 @@ class Bridge:
         self._outbox: Queue[bytes | None] = Queue()
         self._waiting: dict[str, AsyncResult] = {}
         self._calls: dict[int, AsyncResult] = {}
+        self._held: dict[str, Callable[[], None]] = {}
         self._abandoned: set[str] = set()
         self._state: AsyncResult | None = None
         self._idle = Event()
@@ -119,8 +120,9 @@ class Bridge:
         """Send it now. The result is a `Reply`, or `Unsent` or `EngineDied` is raised from it."""
         return self._expect("send", request)
 
-    def hold(self, request: Request) -> AsyncResult:
-        """Have it ready until `release`."""
+    def hold(self, request: Request, ready: Callable[[], None]) -> AsyncResult:
+        """Have it ready until `release`; `ready` is called when it is."""
+        self._held[request.id] = ready
         return self._expect("hold", request)
 
     def release(self, names: list[str], due_ns: int) -> None:
@@ -234,6 +236,8 @@ class Bridge:
             case "ended":
                 verdicts = tuple(verdict_of(verdict) for verdict in message["verdicts"])
                 self._ended(Reply(record_of(message["record"]), verdicts))
+            case "held":
+                self._held.pop(message["id"], _nobody)()
             case "unsent":
                 self._over(message["id"], lambda waiting: waiting.set_exception(Unsent(message["id"])))
             case "pulse":
@@ -254,6 +258,7 @@ class Bridge:
 
     def _over(self, name: str, tell: Callable[[AsyncResult], None]) -> None:
         waiting = self._waiting.pop(name, None)
+        self._held.pop(name, None)
         self._abandoned.discard(name)
         if waiting is not None:
             tell(waiting)
@@ -270,6 +275,10 @@ class Bridge:
         self._waiting.clear()
         self._idle.set()
         self._listener.engine_died(self.died)
+
+
+def _nobody() -> None:
+    """The request was taken back meanwhile."""
 
 
 def call_apart(function: str, **arguments: Any) -> Any:

@@ -133,10 +133,8 @@ class Desk:
         return self._bridge.send(replace(request, due_ns=due_ns))
 
     def _put_by(self, request: Request, chair: Chair) -> AsyncResult:
-        result = self._bridge.hold(request)
         self._held[request.id] = request.slot
-        self._tell(messages.READY, {"seat": chair.number})
-        return result
+        return self._bridge.hold(request, lambda: self._tell(messages.READY, {"seat": chair.number}))
 
     def _release(self, due_ns: int) -> None:
         held, self._held = self._held, {}

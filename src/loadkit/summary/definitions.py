@@ -5,7 +5,10 @@ from __future__ import annotations
 STAMPS: tuple[tuple[str, str], ...] = (
     ("`due`", "open loop: when it was planned; closed loop: when the user asked for it, before the engine saw it"),
     ("`sent`", "just before the first byte of the already serialised body is written"),
-    ("`connected`", "the connection was set up (absent where a pooled one was used)"),
+    (
+        "`connected`",
+        "set up (absent where a pooled one was used); before `due` for requests held for a common start",
+    ),
     ("`headers`", "response headers arrived; vLLM sends them before the prefill, so this is never a first token"),
     (
         "`events[]`",

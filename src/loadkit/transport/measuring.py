@@ -38,13 +38,25 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         Raises:
             httpx2.ConnectError, httpx2.ConnectTimeout: there is no connection; the receiver has heard nothing.
         """
+        pool = self._pool(server)
+        await self._turns.take()
+        connection = await pool.connection(connect_s)
+        connection.exchange(head, body, receiver)
+
+    async def open_ahead(self, server: tuple[str, int], count: int, *, connect_s: float | None) -> None:
+        """See that the next `count` exchanges find a connection open.
+
+        Raises:
+            httpx2.ConnectError, httpx2.ConnectTimeout: as `exchange`.
+        """
+        await self._pool(server).open_ahead(count, connect_s)
+
+    def _pool(self, server: tuple[str, int]) -> Pool:
         pool = self._pools.get(server)
         if pool is None:
             pool = Pool(*server, clock=self._clock, stamps=self._stamps, expiry_s=self._expiry_s)
             self._pools[server] = pool
-        await self._turns.take()
-        connection = await pool.connection(connect_s)
-        connection.exchange(head, body, receiver)
+        return pool
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send, and return when the headers are there.

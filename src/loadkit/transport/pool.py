@@ -31,6 +31,7 @@ class Pool:
         self._expiry_ns = int(expiry_s * 1e9)
         self._idle: list[Connection] = []  # the one used last is taken first
         self._open: set[Connection] = set()
+        self._opening = 0
         self._addresses: list[Any] = []
         self._tick: asyncio.TimerHandle | None = None
 
@@ -47,6 +48,32 @@ class Pool:
             if idle.idle_since_ns >= oldest and not idle.closed:
                 return idle
             idle.close()
+        return await self._opened(connect_s)
+
+    async def open_ahead(self, count: int, connect_s: float | None) -> None:
+        """See that `count` requests can begin at one moment without connecting: open what is missing, those being opened counted.
+
+        Connections that idled for half of their time don't count, because the moment may be a while off.
+
+        Raises:
+            httpx2.ConnectError, httpx2.ConnectTimeout: as `connection`.
+        """
+        young_ns = self._clock.monotonic_ns() - self._expiry_ns // 2
+        young = sum(idle.idle_since_ns >= young_ns and not idle.closed for idle in self._idle)
+        missing = max(0, count - young - self._opening)
+        if missing:
+            self._opening += missing
+            await asyncio.gather(*(self._open_one_ahead(connect_s) for _ in range(missing)))
+
+    async def _open_one_ahead(self, connect_s: float | None) -> None:
+        try:
+            connection = await self._opened(connect_s)
+        finally:
+            self._opening -= 1
+        connection.idle_since_ns = self._clock.monotonic_ns()
+        self._idle.append(connection)
+
+    async def _opened(self, connect_s: float | None) -> Connection:
         try:
             async with asyncio.timeout(connect_s):
                 return await self._connect()
