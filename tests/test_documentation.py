@@ -80,6 +80,14 @@ def test_the_python_of_the_how_to_runs(tmp_path):
     assert "COMPLETED 6/6 · CORRECT 6/6" in ended.stdout
 
 
+def test_the_python_of_the_readme_runs(tmp_path):
+    """What a reader copies first."""
+    (block,) = blocks(ROOT / "README.md", "python")
+    with simulator(preset="fast") as sim:
+        ended = run_python(block.text.replace(SERVER, sim.url), tmp_path)
+    assert "COMPLETED 12/12" in ended.stdout, ended.stderr[-2000:]
+
+
 @pytest.mark.slow
 def test_locust_as_a_library_runs(tmp_path):
     """The block that needs a process of its own."""
