@@ -1,5 +1,6 @@
 """Real servers for the tests: a CPU vLLM, the Docker engine, Chromium; each is skipped with its reason where it is absent."""
 
+import json
 import os
 import shutil
 import socket
@@ -14,7 +15,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 VLLM = Path(os.environ.get("LOADKIT_VLLM_DIR", Path.home() / ".cache" / "loadkit-vllm"))
-VLLM_STARTS_IN_S = 240
+VLLM_STARTS_IN_S = 600  # 40 to 80 s on an idle machine
+SPECULATIVE = (
+    "--speculative-config",
+    json.dumps({"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 4}),
+)
+OWN = "starts servers of its own"
+"""In place of flags, `@pytest.mark.vllm(OWN)`: the shared server is in its way, so it comes last."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,6 +35,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name, reason in absent.items():
             if reason and item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=reason))
+    items.sort(key=_flags)
+
+
+def _flags(item: pytest.Item) -> tuple[str, ...]:
+    """Tests of one vLLM stand together, after all that need none: the server starts once for each set of flags."""
+    marker = item.get_closest_marker("vllm")
+    return () if marker is None else ("vllm", *marker.args)
 
 
 def _docker_answers() -> bool:
@@ -43,40 +57,54 @@ def free_port() -> int:
         return port
 
 
-@pytest.fixture(scope="session")
-def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
-    """`vllm_server(*flags)` gives the URL of a real vLLM with these flags; one runs at a time, other flags replace it."""
-    running: list[tuple[tuple[str, ...], subprocess.Popen[bytes], str]] = []
+class VllmServer:
+    """`server(*flags)` gives the URL of a real vLLM with these flags; one runs at a time, other flags replace it.
 
-    def stop() -> None:
-        while running:
-            _, process, _ = running.pop()
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    A test names the same flags in its marker, `@pytest.mark.vllm(*flags)`, so that it is run beside others of its kind.
+    """
 
-    def serve(*flags: str, kv_gib: int = 1) -> str:
-        if running and running[0][0] == flags:
-            return running[0][2]
-        stop()
+    def __init__(self, new_folder: Callable[[str], Path]):
+        self._new_folder = new_folder
+        self._flags: tuple[str, ...] = ()
+        self._url = ""
+        self._log = Path()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, *flags: str) -> str:
+        if self._process is None or self._process.poll() is not None or self._flags != flags:
+            self.stop()
+            self._process = self._started(flags)
+        _wait_until_healthy(self._url, self._process, self._log)
+        return self._url
+
+    def _started(self, flags: tuple[str, ...]) -> subprocess.Popen[bytes]:
         port = free_port()
-        log = tmp_path_factory.mktemp("vllm") / "server.log"
-        process = subprocess.Popen(
+        self._log = self._new_folder("vllm") / "server.log"
+        self._flags, self._url = flags, f"http://127.0.0.1:{port}"
+        return subprocess.Popen(
             [ROOT / "scripts" / "vllm" / "serve.sh", str(port), *flags],
-            stdout=log.open("wb"),
+            stdout=self._log.open("wb"),
             stderr=subprocess.STDOUT,
-            env={**os.environ, "KV": str(kv_gib), "LOADKIT_VLLM_DIR": str(VLLM)},
+            env={**os.environ, "KV": "1", "LOADKIT_VLLM_DIR": str(VLLM)},
         )
-        url = f"http://127.0.0.1:{port}"
-        running.append((flags, process, url))
-        _wait_until_healthy(url, process, log)
-        return url
 
-    yield serve
-    stop()
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+@pytest.fixture(scope="session")
+def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
+    server = VllmServer(tmp_path_factory.mktemp)
+    yield server
+    server.stop()
 
 
 def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

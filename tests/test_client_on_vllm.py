@@ -1,21 +1,19 @@
 """The client against a real vLLM: what it records is what the server counted."""
 
 import asyncio
-import json
 import urllib.request
 from collections.abc import Callable
 
 import orjson
 import pytest
 
+from conftest import SPECULATIVE
 from loadkit.client import Client
 from loadkit.record import ErrorPhase, Outcome, Record, Slot
 from loadkit.request import Request, Target
 from wire_servers import FACTS
 
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(400)]
-SPECULATIVE = ("--speculative-config", json.dumps({"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 3}))
-KEEP_ALIVE = ("--enable-request-id-headers", "--sse-keep-alive-interval", "1")
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(800)]
 
 
 def model_of(url: str) -> str:
@@ -46,7 +44,7 @@ async def sent(url: str, *requests: Request) -> list[Record]:
 
 async def test_counts_are_those_of_the_server(vllm_server: Callable[..., str]):
     """Usage, tokens per event and the server's counter agree, over several streams at once."""
-    url = vllm_server(*KEEP_ALIVE)
+    url = vllm_server()
     before = generated(url)
     records = await sent(url, *(ask(url, f"r-{number}") for number in range(4)))
     assert {record.outcome for record in records} == {Outcome.COMPLETED}
@@ -60,6 +58,7 @@ async def test_counts_are_those_of_the_server(vllm_server: Callable[..., str]):
         assert record.system_fingerprint.startswith("vllm-")
 
 
+@pytest.mark.vllm(*SPECULATIVE)
 async def test_speculative_decoding_gives_several_tokens_per_event(vllm_server: Callable[..., str]):
     """Chunks are fewer than tokens; the running usage knows how many each brought."""
     url = vllm_server(*SPECULATIVE)
@@ -72,7 +71,7 @@ async def test_speculative_decoding_gives_several_tokens_per_event(vllm_server: 
 
 async def test_thinking_and_answers_are_told_apart(vllm_server: Callable[..., str]):
     """With thinking off all is answer; the parser takes all for thinking otherwise (a random model never ends it)."""
-    url = vllm_server(*KEEP_ALIVE)
+    url = vllm_server()
     off = ask(url, chat_template_kwargs={"enable_thinking": False})
     on = ask(url, chat_template_kwargs={"enable_thinking": True})
     answered, thought = await sent(url, off, on)
@@ -83,7 +82,7 @@ async def test_thinking_and_answers_are_told_apart(vllm_server: Callable[..., st
 
 async def test_a_required_tool_call_is_assembled(vllm_server: Callable[..., str]):
     """Name once, arguments in pieces, and the events are of kind tool."""
-    url = vllm_server(*KEEP_ALIVE)
+    url = vllm_server()
     parameters = {"type": "object", "properties": {"city": {"type": "string", "enum": ["Berlin"]}}, "required": ["city"]}
     tool = {"type": "function", "function": {"name": "get_weather", "strict": True, "parameters": parameters}}
     request = ask(
@@ -103,7 +102,7 @@ async def test_a_required_tool_call_is_assembled(vllm_server: Callable[..., str]
 
 async def test_other_ways_to_answer(vllm_server: Callable[..., str]):
     """In one piece, and by /v1/completions."""
-    url = vllm_server(*KEEP_ALIVE)
+    url = vllm_server()
     whole, text = await sent(
         url,
         ask(url, stream=False, chat_template_kwargs={"enable_thinking": False}),
@@ -116,7 +115,7 @@ async def test_other_ways_to_answer(vllm_server: Callable[..., str]):
 
 async def test_refusals_are_outcomes(vllm_server: Callable[..., str]):
     """Unknown model, impossible length: the status and the server's words."""
-    url = vllm_server(*KEEP_ALIVE)
+    url = vllm_server()
     unknown, long = await sent(url, ask(url, model="nobody"), ask(url, max_tokens=10_000_000))
     assert (unknown.outcome, unknown.failure.kind) == (Outcome.HTTP_ERROR, "404")
     assert (long.outcome, long.failure.kind) == (Outcome.HTTP_ERROR, "400")
@@ -125,7 +124,7 @@ async def test_refusals_are_outcomes(vllm_server: Callable[..., str]):
 
 async def test_cancelling_frees_the_server(vllm_server: Callable[..., str]):
     """The request is gone from the server's running ones soon after."""
-    url = vllm_server(*KEEP_ALIVE)
+    url = vllm_server()
 
     def running() -> float:
         with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:

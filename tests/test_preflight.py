@@ -126,7 +126,7 @@ async def test_a_prompt_that_would_be_clamped_is_refused_ahead():
 
 
 @pytest.mark.vllm
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(800)
 async def test_a_real_vllm_has_everything(vllm_server):
     """One-token usage equals /tokenize, cache details and running usage are there, the block size is read."""
     found = await preflight.look(Target(base_url=f"{vllm_server()}/v1", model=""))

@@ -4,14 +4,20 @@ import os
 
 import pytest
 
-from conftest import ROOT, VLLM
+from conftest import OWN, ROOT, VLLM, VllmServer
 from experiment.conftest import Bed
 from loadkit.experiment.server import answers
 
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.vllm(OWN), pytest.mark.slow, pytest.mark.timeout(1800)]
 
 SERVE = ROOT / "scripts" / "vllm" / "serve.sh"
 OFF = "--no-enable-prefix-caching"
+
+
+@pytest.fixture(autouse=True)
+def alone(vllm_server: VllmServer) -> None:
+    """The experiment's own servers are the only ones."""
+    vllm_server.stop()
 
 
 def arm(bed: Bed, flag: str = "", **proof: str) -> dict:

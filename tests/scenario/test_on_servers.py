@@ -151,7 +151,7 @@ async def test_a_warm_scenario_is_primed_and_then_found_warm(tmp_path):
 
 
 @pytest.mark.vllm
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(800)
 async def test_a_real_vllm_agrees_with_plan_and_formula(tmp_path, vllm_server):
     """Exact lengths and hits on the real thing; its answers are noise, so they are not looked at."""
     answers = await about_documents(f"{vllm_server()}/v1", tmp_path, "prefix", rungs=[4], budget=16)
@@ -162,7 +162,7 @@ async def test_a_real_vllm_agrees_with_plan_and_formula(tmp_path, vllm_server):
 
 
 @pytest.mark.vllm
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(800)
 async def test_a_real_vllm_takes_every_body(vllm_server):
     """No scenario is refused: tools, conversations, JSON of all shapes."""
     target = (await preflight.look(Target(base_url=f"{vllm_server()}/v1", model=""))).target

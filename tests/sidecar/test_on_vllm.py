@@ -10,7 +10,7 @@ import pytest
 from loadkit.gauges import PrefixDelta, prefix_delta
 from sidecar.sidecars import Start
 
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(800)]
 
 
 def ask(url: str, text: str) -> dict[str, int]:

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from conftest import SPECULATIVE
 from simulator_process import Simulator, simulator
 
 from . import parity
 
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(800)]
 
 EXPLAINED: dict[str, str] = {
     # vllm/tool_parsers: Hermes' parser streams arguments in its own steps, so how often it ran is no property of the request
     "vllm:tool_call_parser_invocations_total": "vllm/parser/metrics.py: once per delta that the parser was asked about",
 }
-SPECULATIVE = '{"method":"ngram","num_speculative_tokens":2,"prompt_lookup_max":4}'
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +80,13 @@ def _moved(answered: parity.Answered) -> set[str]:
     }  # fmt: skip
 
 
+@pytest.mark.vllm(*SPECULATIVE)
 def test_speculative_decoding_has_the_same_shapes_and_counters(vllm_server: Callable[..., str]):
     """Several tokens in a chunk, the first one alone, and spec_decode counters that add up, in both."""
     asked = parity.chat(
         "spec", messages=parity.LONG, stream=True, max_tokens=60, ignore_eos=True, **parity.RUNNING, **parity.OFF
     )
-    real = vllm_server("--speculative-config", SPECULATIVE)
+    real = vllm_server(*SPECULATIVE)
     parity.ask(real, parity.chat("warm-up", max_tokens=2))
     with simulator("--model", "qwen-tiny", "--block-size", "128", "--drafts", "2", "--acceptance", "0.6") as sim:
         ours, theirs = parity.ask(sim.url, asked), parity.ask(real, asked)
