@@ -56,7 +56,7 @@ def paced(*, streams: int, tokens: int) -> None:
     """A step every 20 ms: how late are the writes?"""
     with tempfile.TemporaryDirectory() as folder:
         truth = Path(folder) / "truth.jsonl"
-        process = start("fast", "--truth", str(truth), "--pace-ms", "20", "--max-num-seqs", str(streams))
+        process = start("fast", "--truth", str(truth), "--pace-ms", "20", "--spread", "--max-num-seqs", str(streams))
         before = cpu_s(process.pid)
         ask(process.url, streams, tokens)
         spent = cpu_s(process.pid) - before

@@ -46,6 +46,9 @@ def main(
     drafts: Annotated[int | None, typer.Option(min=0, help="speculative decoding: drafts per step")] = None,
     acceptance: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="rate at which a draft is accepted")] = None,
     draft_method: Annotated[str | None, typer.Option(help="ngram, or mtp (which loses a block of each prefix hit)")] = None,
+    spread: Annotated[
+        bool, typer.Option("--spread", help="streams take turns within a step instead of all at its end: for timing clients")
+    ] = False,
     stream_interval: Annotated[int, typer.Option(min=1, help="tokens per streamed chunk")] = 1,
     sse_keep_alive_interval: Annotated[
         float, typer.Option(min=0, help="seconds of silence before a comment; 0 is never")
@@ -98,6 +101,7 @@ def main(
         acceptance=acceptance,
         draft_method=draft_method,
         stream_interval=stream_interval,
+        spread=spread,
         keep_alive_interval_s=sse_keep_alive_interval,
         reasoning=reasoning,
         tools=tools,

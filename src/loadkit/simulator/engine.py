@@ -46,9 +46,10 @@ class Engine:
         self._settings = settings
         self._vocabulary = vocabulary
         self._meters = meters
-        self._timer = Timer(loop, self._end_step)
+        self._timer = Timer(loop, self._ring)
         self._step: Step | None = None
         self._outputs: list[tuple[Sequence, Output, Share]] = []
+        self._delivered = 0
         self._due_ns = 0
         self.dead = False
         self.fell_behind = 0
@@ -109,6 +110,7 @@ class Engine:
             self._step = None
             return
         self._step = step
+        began_ns = self._due_ns
         self._due_ns += step_ns(
             self._settings.speed,
             decoding=sum(share.samples for share in step.shares if not share.prefill),
@@ -121,14 +123,22 @@ class Engine:
             if share.sequence.scheduled_ns is None:
                 share.sequence.scheduled_ns = now
         self._meters.scheduled(step)
-        self._timer.set(self._due_ns)
-        self._outputs = [
-            (share.sequence, self._draw(share), share) for share in step.shares if share.samples and not share.sequence.gone
-        ]
+        sampling = [share for share in step.shares if share.samples and not share.sequence.gone]
+        dues = self._dues(sampling, began_ns)
+        self._outputs = [(share.sequence, self._draw(share, due), share) for share, due in zip(sampling, dues, strict=True)]
+        self._delivered = 0
+        self._timer.set(dues[0] if dues else self._due_ns)
         for sequence, output, _ in self._outputs:
             sequence.sink.prepare(output)
 
-    def _draw(self, share: Share) -> Output:
+    def _dues(self, sampling: list[Share], began_ns: int) -> list[int]:
+        """When each output is due: at the step's end, or (`spread`) the decodes evenly over the step."""
+        if not self._settings.spread or any(share.prefill for share in sampling):
+            return [self._due_ns] * len(sampling)
+        span, count = self._due_ns - began_ns, len(sampling)
+        return [began_ns + span * (place + 1) // count for place in range(count)]
+
+    def _draw(self, share: Share, due_ns: int) -> Output:
         """The tokens that a sequence gets from this step: one, and the drafts that are accepted."""
         sequence, accepted = share.sequence, 0
         if not share.prefill and self._settings.drafts:
@@ -142,16 +152,24 @@ class Engine:
         end = min(sequence.made + 1 + accepted, sequence.max_tokens)
         script.reach(end, self._vocabulary)
         if script.stop_at is not None and end > script.stop_at:
-            return Output(sequence.made, script.stop_at + 1, self._due_ns, "stop")
-        return Output(sequence.made, end, self._due_ns, "length" if end >= sequence.max_tokens else None)
+            return Output(sequence.made, script.stop_at + 1, due_ns, "stop")
+        return Output(sequence.made, end, due_ns, "length" if end >= sequence.max_tokens else None)
 
-    def _end_step(self) -> None:
-        step, outputs = self._step, self._outputs
-        if step is None:
-            return
-        live = [entry for entry in outputs if not entry[0].gone]
-        for sequence, _, _ in live:
-            sequence.sink.deliver()
+    def _ring(self) -> None:
+        """Outputs are due; after the last one the step is over."""
+        outputs, now = self._outputs, time.monotonic_ns()
+        while self._delivered < len(outputs) and outputs[self._delivered][1].due_ns <= now:
+            sequence = outputs[self._delivered][0]
+            self._delivered += 1
+            if not sequence.gone:
+                sequence.sink.deliver()
+        if self._delivered < len(outputs):
+            self._timer.set(outputs[self._delivered][1].due_ns)
+        elif self._step is not None:
+            self._end_step(self._step)
+
+    def _end_step(self, step: Step) -> None:
+        live = [entry for entry in self._outputs if not entry[0].gone]
         now = time.monotonic_ns()
         self._commit(step, live)
         self._meters.stepped(live, now)

@@ -53,6 +53,7 @@ class Settings:
     acceptance: float = 0.0
     draft_method: str = "ngram"
     stream_interval: int = 1
+    spread: bool = False
     keep_alive_interval_s: float = 0.0
     reasoning: bool = True
     tools: bool = True
