@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,10 +25,15 @@ class Simulator:
     def base_url(self) -> str:
         return self.url + "/v1"
 
-    def truths(self) -> list[dict[str, Any]]:
-        """The truth log so far, one dict per request that is over."""
+    def truths(self, least: int = 1) -> list[dict[str, Any]]:
+        """The truth log, one dict per request that is over; waits for `least` of them (a line follows the last byte sent)."""
         assert self.truth is not None, "start the simulator with truth=…"
-        return [json.loads(line) for line in self.truth.read_text().splitlines()]
+        for _ in range(200):
+            lines = self.truth.read_text().splitlines()
+            if len(lines) >= least:
+                break
+            time.sleep(0.05)
+        return [json.loads(line) for line in lines]
 
 
 @contextmanager
