@@ -36,6 +36,20 @@ def test_every_option_has_help_a_flag_and_an_environment_variable():
         ("sampling_seed", "x", "a whole number"),
         ("token_times", "maybe", "on or off"),
         ("slo", "fast", "no objective"),
+        ("slo", "ttft_p95=soon", "no number with a unit"),
+        ("rounds", "9" * 5000, "at most 1000000000"),
+        ("sampling_seed", str(1 << 63), "fits into 64 bits"),
+        ("rungs", "8,x", "with commas between them"),
+        ("max_tokens", "-1", "at least 1"),
+        ("label", "two\nlines", "one line"),
+        ("guard", "maybe", "true or false"),
+        ("sidecar", "spark:9101", "an address as in"),
+        ("sidecar", "http://spark:port", "an address as in"),
+        ("container", "a b", "name or id of a container"),
+        ("scenarios", "/no/such/folder", "a folder that exists"),
+        ("inputs", "/no/such/folder", "a folder that exists"),
+        ("junit", "/no/such/folder/junit.xml", "can be written to"),
+        ("junit", "/", "can be written to"),
     ],
 )
 def test_a_value_that_can_not_be_used_is_named_with_what_is_expected(name: str, value: str, expected: str):
@@ -44,6 +58,13 @@ def test_a_value_that_can_not_be_used_is_named_with_what_is_expected(name: str, 
         read({name: value})
     assert f"--{name.replace('_', '-')}" in str(mistake.value)
     assert "\n" not in str(mistake.value)
+
+
+@pytest.mark.parametrize("other", [{"guard": True}, {"sidecar": "http://spark:9101"}])
+def test_options_that_contradict_each_other_are_refused(other: dict[str, object]):
+    """Else one of them would be silently without effect."""
+    with pytest.raises(UsageError, match="contradicts"):
+        read({"no_sidecar": True, **other})
 
 
 @given(st.lists(st.integers(1, 999), min_size=1, max_size=6, unique=True))
@@ -59,6 +80,7 @@ def test_any_text_is_read_or_refused(given_text: dict[str, str]):
         assert isinstance(read(given_text), Options)
     except UsageError as mistake:
         assert mistake.where
+        assert "\n" not in mistake.problem
 
 
 def test_paths_are_plain_text_in_the_manifest():

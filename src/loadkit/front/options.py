@@ -7,13 +7,23 @@ in one place and raises the first mistake as a `UsageError`, before anything is 
 # ruff: noqa: RUF009 - each call of `option` makes a dataclass field, as `field` itself does
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from loadkit import slo as service_levels
 from loadkit.errors import UsageError
+
+MOST = 1_000_000_000
+"""Above this a count is a slip of the finger, and its plan would not fit into memory."""
+SEEDS = range(-(1 << 63), 1 << 63)
+"""Servers keep a seed in 64 bits and refuse each request with a longer one."""
+DOCKER_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
+YES, NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +65,12 @@ def option(
 
 def count(text: str) -> int:
     """A whole number of at least 1."""
-    if not text.strip().isdecimal() or int(text) < 1:
+    digits = text.strip()
+    if not digits.isdecimal() or not digits.strip("0"):
         raise ValueError("a whole number of at least 1")
-    return int(text)
+    if len(digits) > len(str(MOST)) or int(digits) > MOST:
+        raise ValueError(f"a whole number of at most {MOST}")
+    return int(digits)
 
 
 def maybe_count(text: str) -> int | None:
@@ -66,11 +79,21 @@ def maybe_count(text: str) -> int | None:
 
 
 def whole(text: str) -> int:
-    """A whole number, negative ones too."""
+    """A whole number of 64 bits, negative ones too."""
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         raise ValueError("a whole number") from None
+    if number not in SEEDS:
+        raise ValueError("a whole number that fits into 64 bits")
+    return number
+
+
+def line(text: str) -> str:
+    """Text that fits into a heading and a table's cell."""
+    if not text.isprintable():
+        raise ValueError("one line of printable characters")
+    return text
 
 
 def counts(text: str) -> tuple[int, ...]:
@@ -106,8 +129,11 @@ def objectives(text: str) -> tuple[str, ...]:
 
 
 def switch(text: str) -> bool:
-    """A flag that is given or not."""
-    return text.strip().lower() in ("true", "yes", "on", "1")
+    """A flag that is given or not; the environment and a form give it as a word."""
+    word = text.strip().lower()
+    if word not in YES + NO:
+        raise ValueError("true or false")
+    return word in YES
 
 
 def on_off(text: str) -> bool:
@@ -119,19 +145,57 @@ def on_off(text: str) -> bool:
 
 def folder(text: str) -> Path:
     """A path; `~` is the home directory."""
-    return Path(text).expanduser()
+    if not text or "\0" in text:
+        raise ValueError("the path of a folder")
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - Path's own raises for a user that does not exist
 
 
-def maybe_folder(text: str) -> Path | None:
-    """A path, or none."""
-    return folder(text) if text else None
+def maybe_existing_folder(text: str) -> Path | None:
+    """The path of a folder that is there, or none."""
+    if not text:
+        return None
+    found = folder(text)
+    if not os.path.isdir(found):  # noqa: PTH112 - Path's own raises for names that are too long
+        raise ValueError("the path of a folder that exists")
+    return found
+
+
+def maybe_new_file(text: str) -> Path | None:
+    """The path of a file that can be written, or none: said now, not when hours of measuring are to be written."""
+    if not text:
+        return None
+    path = folder(text)
+    if os.path.isdir(path) or not os.access(path.parent, os.W_OK | os.X_OK):  # noqa: PTH112 - as above
+        raise ValueError("the path of a file in a folder that exists and can be written to")
+    return path
+
+
+def maybe_address(text: str) -> str:
+    """An http(s) address, or none."""
+    if not text:
+        return ""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("an address as in http://spark:9101")
+    return text
+
+
+def maybe_container(text: str) -> str:
+    """A name or id as Docker allows it, or none."""
+    if text and DOCKER_NAME.fullmatch(text) is None:
+        raise ValueError("the name or id of a container")
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What a run was asked to do. To add an option, add a field."""
 
-    label: str = option("", "name of this run: it ends the name of the run folder and heads the report")
+    label: str = option("", "name of this run: it ends the name of the run folder and heads the report", read=line)
     model: str = option("", "model to ask; empty: the one that /v1/models lists first")
     scenario: str = option("short", "scenario file to draw prompts from, by name")
     ways: tuple[int, ...] = option("1,2,4", "stages of a comparison: how many requests are in flight at once", read=counts)
@@ -156,14 +220,16 @@ class Options:
     guard: bool = option("", "stop the run, then the server's container, before the host runs out of memory", read=switch)
     no_sidecar: bool = option("", "do not watch the server's host, even where it is this one", read=switch)
     no_text: bool = option("", "keep prompts and answers out of the record files (hashes stay)", read=switch)
-    sidecar: str = option("", "address of a sidecar on the server's host, as in http://spark:9101", in_form=False)
-    container: str = option("", "container of the server, for the sidecar and its guard", in_form=False)
+    sidecar: str = option(
+        "", "address of a sidecar on the server's host, as in http://spark:9101", read=maybe_address, in_form=False
+    )
+    container: str = option("", "container of the server, for the sidecar and its guard", read=maybe_container, in_form=False)
     run_dir: Path = option("runs", "folder that gets one folder for each run", read=folder, in_form=False)
     scenarios: Path | None = option("", "folder of scenario files; empty: ./scenarios, else the bundled ones",
-                                    read=maybe_folder, in_form=False)  # fmt: skip
-    inputs: Path | None = option("", "ask again what an earlier run asked: its folder, or its inputs/", read=maybe_folder,
-                                 in_form=False)  # fmt: skip
-    junit: Path | None = option("", "write a JUnit XML file for CI", read=maybe_folder, in_form=False)
+                                    read=maybe_existing_folder, in_form=False)  # fmt: skip
+    inputs: Path | None = option("", "ask again what an earlier run asked: its folder, or its inputs/",
+                                 read=maybe_existing_folder, in_form=False)  # fmt: skip
+    junit: Path | None = option("", "write a JUnit XML file for CI", read=maybe_new_file, in_form=False)
 
 
 ENTRIES: tuple[Entry, ...] = tuple(Entry(name=part.name, **part.metadata) for part in fields(Options))
@@ -174,9 +240,15 @@ def read(given: Mapping[str, object], *, where: Literal["flag", "name"] = "flag"
     """All options from what Locust parsed, or from a form; a name that is absent has its default.
 
     Raises:
-        UsageError: the first value that can't be used, with the option's name and what is expected.
+        UsageError: the first value that can't be used, with the option's name and what is expected; or two that contradict
+            each other.
     """
-    return Options(**{entry.name: _value(entry, given.get(entry.name, entry.text), where) for entry in ENTRIES})
+    options = Options(**{entry.name: _value(entry, given.get(entry.name, entry.text), where) for entry in ENTRIES})
+    if options.no_sidecar and (options.sidecar or options.guard):
+        other = "sidecar" if options.sidecar else "guard"
+        name = BY_NAME["no_sidecar"].flag if where == "flag" else "no_sidecar"
+        raise UsageError(f"it contradicts --{other}", where=name, remedy="leave one of them out")
+    return options
 
 
 def as_text(options: Options) -> dict[str, object]:

@@ -51,7 +51,7 @@ class Pool:
         return await self._opened(connect_s)
 
     async def open_ahead(self, count: int, connect_s: float | None) -> None:
-        """See that `count` requests can begin at one moment without connecting: open what is missing, those being opened counted.
+        """See that `count` requests can begin at one moment without connecting; those being opened count.
 
         Connections that idled for half of their time don't count, because the moment may be a while off.
 
