@@ -9,11 +9,12 @@ SOURCE = Path(__file__).parents[1] / "src" / "loadkit"
 
 # Imports point up this list: a module may import what stands above it, and inside its own package.
 ORDER = [
-    "errors", "platforms", "clock", "secrets", "language", "spreadsheet", "assets", "record", "kernel_log", "gauges", "incidents", "sidecar_client", "dialect", "case", "request", "questions", "plan", "encoding",
-    "schema", "checks", "scenario", "prefix_cache", "server", "tokens", "documents",
-    "run_folder", "sse", "assembly", "stream", "transport", "deadlines", "reception", "outcome", "client", "pacing", "probes", "preflight", "provenance", "engine",
-    "metrics", "statistics", "slo", "summary", "export", "verdict", "compare", "report",
-    "simulator", "selftest", "sidecar", "experiment", "live", "front", "commands", "cli", "__main__",
+    "errors", "platforms", "clock", "secrets", "language", "spreadsheet", "assets", "record", "kernel_log", "gauges",
+    "incidents", "sidecar_client", "dialect", "case", "request", "questions", "plan", "encoding", "schema", "checks",
+    "scenario", "prefix_cache", "server", "tokens", "documents", "run_folder", "sse", "assembly", "stream", "transport",
+    "deadlines", "reception", "outcome", "client", "pacing", "probes", "preflight", "provenance", "engine", "metrics",
+    "statistics", "slo", "summary", "export", "verdict", "compare", "report", "simulator", "selftest", "sidecar",
+    "experiment", "live", "front", "commands", "cli", "__main__",
 ]  # fmt: skip
 STRANGERS = ("front", "sidecar", "simulator")
 SIMULATOR_MAY_NOT_KNOW = {"scenario", "documents", "checks", "case", "generators"}
