@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import os
 import urllib.parse
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -104,6 +105,8 @@ class Client:
         else:
             self._http = ordinary_client(self._route)
         self._headers = _standing_headers(target)
+        self._receptions: set[Reception] = set()
+        self._tokens_ended: int | None = 0
 
     @cached_property
     def sdk(self) -> AsyncOpenAI:
@@ -147,12 +150,16 @@ class Client:
             stream=request.stream,
             keep_text=self._keep_text,
         )
+        self._receptions.add(reception)
         try:
             await self._exchange(request, body.content, reception)
         except asyncio.CancelledError:
             reception.stop()
             stopped = Failure(kind="cancelled", message="stopped by this side", phase=reception.phase)
             return self._ended(self._record(start, reception, Outcome.CANCELLED, stopped))
+        finally:
+            self._receptions.discard(reception)
+            self._tokens_ended = _sum_of((self._tokens_ended, reception.tokens_seen))
         return self._ended(self._record(start, reception, *outcome_of(reception)))
 
     async def open_ahead(self, count: int, *, connect_s: float | None = None) -> None:
@@ -164,6 +171,11 @@ class Client:
         if self._measuring is not None:
             with contextlib.suppress(httpx2.TransportError):
                 await self._measuring.open_ahead(server_of(httpx2.URL(self.target.base_url)), count, connect_s=connect_s)
+
+    @property
+    def tokens_seen(self) -> int | None:
+        """Output tokens that have arrived until now, by the server's running counts; `None` once it did not tell them."""
+        return _sum_of((self._tokens_ended, *(reception.tokens_seen for reception in self._receptions)))
 
     def refuse(self, request: Request, *, kind: str, message: str) -> Record:
         """A record (`not_sent`) for a request that is not sent at all, journalled like the others."""
@@ -265,6 +277,16 @@ class Client:
             system_fingerprint=decoder.system_fingerprint,
             server_metrics=decoder.server_metrics,
         )
+
+
+def _sum_of(counts: Iterable[int | None]) -> int | None:
+    """Their sum; unknown if one is."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def _standing_headers(target: Target) -> dict[bytes, bytes]:

@@ -109,6 +109,12 @@ class Reception:
     def reused_connection(self) -> bool:
         return self.sent_ns is not None and self.connected_ns is None
 
+    @property
+    def tokens_seen(self) -> int | None:
+        """Output tokens so far; `None` where tokens came and the server did not say how many."""
+        running = self.decoder.running_tokens
+        return 0 if running is None and not self._at else running
+
     # --- told by the transport
 
     def sending(self, at_ns: int, *, connected_ns: int | None, abort: Callable[[Exception], None]) -> None:

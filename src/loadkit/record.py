@@ -246,6 +246,8 @@ class Heartbeat:
     """Once a second from the engine: its own lateness is part of what makes figures believable.
 
     `loop_late_max_ns` is the worst of the 50 ms probes since the last heartbeat; `cpu_ns` counts from process start.
+    `tokens_total` is the output tokens of the run so far, those of unfinished answers included; `None` where the server does
+    not tell running counts.
     """
 
     at_ns: int
@@ -253,6 +255,7 @@ class Heartbeat:
     cpu_ns: int
     loop_late_max_ns: int
     rss_bytes: int
+    tokens_total: int | None = None
     worker: str = ""
     kind: Literal["heartbeat"] = "heartbeat"
 

@@ -119,6 +119,11 @@ class Decoder:
     def usage(self) -> Usage:
         return usage_of(self._usage)
 
+    @property
+    def running_tokens(self) -> int | None:
+        """Output tokens so far, as the last running usage said; `None` before there was one."""
+        return _count(self._usage, "completion_tokens")
+
     def answer(self) -> str | None:
         return self._answer.text()
 

@@ -134,6 +134,34 @@ def test_a_server_that_is_gone_is_met_by_the_request_not_by_its_hold(engine: Eng
     assert Outcome.CONNECTION is engine.record().outcome
 
 
+def test_heartbeats_count_the_tokens_of_answers_that_are_still_coming(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
+    """They never fall, rise before the answer has ended, and at the end are what usage said."""
+    engine.open(tmp_path, target)
+    engine.say(ask("a", max_tokens=200))
+    beats = [engine.until("pulse")["heartbeat"] for _ in range(2)]
+    rising = next(beat for beat in beats if beat["tokens_total"])
+    assert rising["in_flight"] == 1
+    assert 0 < rising["tokens_total"] < 200
+    record = engine.record()
+    engine.say(ask("cut", max_tokens=4000))
+    last = engine.until("pulse")["heartbeat"]
+    assert last["tokens_total"] >= record.usage.completion_tokens == 200
+
+
+def test_a_server_without_running_counts_leaves_the_tokens_so_far_unknown(engine: Engine, target: Target, tmp_path: Path):
+    """Chunks are never counted instead."""
+    engine.open(tmp_path, target)
+    case = Case(
+        facts=CaseFacts(scenario="short", case="c", workload="speed"),
+        turns=(Turn(messages=({"role": "user", "content": "Count to ten."},)),),
+        body={"max_tokens": 4000, "ignore_eos": True},
+    )
+    request = first_request(case, id="a", target=target, slot=Slot(), run_id="run", token_times=False)
+    engine.say(request_line("send", replace(request, due_ns=time.monotonic_ns())))
+    engine.until("pulse")
+    assert engine.until("pulse")["heartbeat"]["tokens_total"] is None
+
+
 def test_a_cancelled_request_has_a_record_that_says_so(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
     """Its stream is closed; the engine goes on."""
     engine.open(tmp_path, target)

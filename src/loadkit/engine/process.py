@@ -261,6 +261,7 @@ class Run:
             cpu_ns=int((used.ru_utime + used.ru_stime) * 1e9),
             loop_late_max_ns=loop_late_max_ns,
             rss_bytes=_rss_bytes(),
+            tokens_total=self.client.tokens_seen,
             worker=self._worker,
         )
         self.ledger.note(heartbeat)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class Workplace(Listener):
         self._desk: Desk | None = None
         self._supply: Supply | None = None
         self._there = Event()
+        self._offset_ns = 0
 
     def start(self) -> None:
         """Start the engine process; its imports go on while Locust does other things."""
@@ -57,6 +59,7 @@ class Workplace(Listener):
             EngineDied: the engine is gone.
         """
         target = target_of(facts["target"], None)
+        self._offset_ns = offset[0]
         self.bridge.open(
             folder=str(folder),
             worker=worker,
@@ -122,7 +125,9 @@ class Workplace(Listener):
         self.ended(reply)
 
     def pulse(self, heartbeat: Heartbeat) -> None:
-        self._tell(messages.PULSE, {"heartbeat": _plain(heartbeat)})
+        """On the run's clock: it is compared with those of other workers."""
+        moved = replace(heartbeat, at_ns=heartbeat.at_ns + self._offset_ns)
+        self._tell(messages.PULSE, {"heartbeat": _plain(moved)})
 
     def trouble(self, problem: str) -> None:
         self._tell(messages.TROUBLE, {"problem": problem, "reason": "records can't be written"})

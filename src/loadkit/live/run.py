@@ -210,9 +210,10 @@ class TokenRate:
         self._ended: deque[tuple[int, int]] = deque(maxlen=4096)
 
     def counted(self, beat: Heartbeat) -> None:
-        total = getattr(beat, "tokens_total", None)
-        if total is not None:
-            self._counted.setdefault(beat.worker, deque(maxlen=8)).append((beat.at_ns, total))
+        if beat.tokens_total is None:
+            self._counted.pop(beat.worker, None)
+        else:
+            self._counted.setdefault(beat.worker, deque(maxlen=8)).append((beat.at_ns, beat.tokens_total))
 
     def ended(self, at_ns: int, tokens: int | None) -> None:
         if tokens is not None:
