@@ -53,6 +53,7 @@ class Watch:
         self._offset: ClockOffset | None = None
         self._greenlets: list[Any] = []
         self._first: dict[str, Any] | None = None
+        self._previous: dict[str, Any] | None = None
         self._begun_ns = clock.monotonic_ns()
 
     def start(self, options: Options, base_url: str) -> None:
@@ -109,6 +110,7 @@ class Watch:
             remedy = "start it with --guard, or leave --guard out here"
             raise UsageError("its guard is not armed", where=url, remedy=remedy)
         self._client = client
+        self._look_exactly()
         self._greenlets += [gevent.spawn(self._poll), *([gevent.spawn(self._heed)] if options.guard else [])]
 
     def closed(self) -> None:
@@ -122,6 +124,7 @@ class Watch:
     def end(self, csv_prefix: str | None) -> None:
         """Stop what was started here, bring the samples home, and make `<csv>_sidecar.csv` of them."""
         gevent.killall(self._greenlets)
+        self._look_exactly()
         if self._child is not None:
             self._child.stop()
         elif self._client is not None and self._offset is not None:
@@ -133,24 +136,35 @@ class Watch:
         if csv_prefix and self._samples.exists():
             gauges.write_csv(self._samples, Path(f"{csv_prefix}_sidecar.csv"))
 
+    def _look_exactly(self) -> None:
+        """The counters of this moment, not of up to a second ago: the first and the last look say what the run added."""
+        if self._client is None:
+            return
+        try:
+            self._client.snapshot()
+            self._look(self._client.latest())
+        except LoadkitError:
+            return  # no sidecar or no server any more: the samples and `_poll` say which
+
     def _poll(self) -> None:
         """Figures for the live tab, Locust's rows and the history's columns, once a second."""
         assert self._client is not None
-        previous = None
         while True:
             try:
-                latest = self._client.latest()
+                self._look(self._client.latest())
             except LoadkitError as problem:
                 self._say(f"the sidecar is gone: {problem}")
                 return
-            self._first = latest if self._first is None else self._first
-            for sample in latest.values():
-                self._live.sample(sample)
-            for name, value in gauges.rows(latest).items():
-                self._environment.stats.get(ROW, name).log(value, 0)
-            self._environment.loadkit_gauges = gauges.history(latest, first=self._first, previous=previous)
-            previous = latest
             gevent.sleep(EVERY_S)
+
+    def _look(self, latest: dict[str, Any]) -> None:
+        self._first = latest if self._first is None else self._first
+        for sample in latest.values():
+            self._live.sample(sample)
+        for name, value in gauges.rows(latest).items():
+            self._environment.stats.get(ROW, name).log(value, 0)
+        self._environment.loadkit_gauges = gauges.history(latest, first=self._first, previous=self._previous)
+        self._previous = latest
 
     def _heed(self) -> None:
         assert self._client is not None
