@@ -42,8 +42,8 @@ def csv_page() -> str:
     return page(
         "# CSV files",
         paragraph(
-            "`--csv out/run` gives Locust's own files, and ours beside them. `loadkit report RUN --csv out/run` writes ours again, "
-            "later. All are UTF-8 with a byte order mark, so that Excel shows Chinese; a text that Excel would run as a formula gets an "
+            "Our three (requests, stages, sidecar) are always in the run folder. `--csv out/run` gives Locust's own files, and ours beside "
+            "them. `loadkit report RUN --csv out/run` writes ours again, later. All are UTF-8 with a byte order mark, so that Excel shows Chinese; a text that Excel would run as a formula gets an "
             "apostrophe in front. An empty cell means \"does not apply\" or \"unknown\", never 0. Times are milliseconds. This page is "
             "made from the code."
         ),

@@ -97,6 +97,17 @@ def test_one_row_a_request_and_one_row_a_stage_and_round(finished: Locust):
     assert len(finished.csv("stages")) == 9
 
 
+def test_the_tables_are_in_the_run_folder_too_and_every_csv_file_begins_with_one_mark(finished: Locust):
+    """The tab's links work without `--csv`; Excel reads Chinese in every file."""
+    for name in ("requests", "stages"):
+        assert (finished.folder / f"run_{name}.csv").read_bytes() == (finished.home / f"out_{name}.csv").read_bytes()
+    files = [*finished.home.glob("out_*.csv"), *finished.folder.glob("run_*.csv")]
+    assert {file.name for file in files} >= {f"out_{name}.csv" for name in ("stats", "failures", "exceptions", "stats_history")}
+    for file in files:
+        assert file.read_text(encoding="utf-8").count("\ufeff") == 1, file
+        assert file.read_bytes().startswith(b"\xef\xbb\xbf"), file
+
+
 def test_json_on_stdout_and_html_are_written_as_ever(finished: Locust):
     """loadkit's tables go to stderr."""
     assert (finished.home / "out.html").stat().st_size > 10_000

@@ -161,6 +161,11 @@ def test_form_run_charts_verdict_second_run_report(ui_of):
     report.wait_for_selector("[data-lk-timeline] canvas")
     assert headline in report.locator(".verdict").inner_text()
     report.close()
+    with ui.page.expect_download() as download:
+        ui.page.get_by_role("link", name="Requests as CSV").click()
+    assert len(download.value.path().read_text(encoding="utf-8-sig").splitlines()) == 1 + 2 + 6
+    for address in ("stats/requests/csv", "stats/failures/csv", "exceptions/csv"):
+        assert ui.page.request.get(ui.url + address).body().startswith(b"\xef\xbb\xbf"), address
 
     ui.page.get_by_role("button", name="New").click()
     ui.start(rounds="1", ways="3", maxTokens="50", label="second")

@@ -57,7 +57,7 @@ def main(
         terminal.show_table(table, terminal.console_for(to_people))
     written = files.write(read, summary, judged)
     if not quiet:
-        to_people.write(f"{say('written')}: {', '.join(str(path) for path in written if path.suffix != '.json')}\n")
+        to_people.write(f"{say('written')}: {', '.join(str(path) for path in written if path.suffix not in ('.json', '.csv'))}\n")
     if json:
         sys.stdout.buffer.write(exported.to_bytes(exported.exported(summary, judged)))
         sys.stdout.flush()

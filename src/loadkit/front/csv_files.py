@@ -34,7 +34,8 @@ class CSVFiles(StatsCSVFileWriter):
 
         A byte-order mark comes first: Excel needs it for names in Chinese and for µ and ·.
         """
-        for file in (self.requests_csv_filehandle, self.failures_csv_filehandle, self.stats_history_csv_filehandle):
+        tables = (self.requests_csv_filehandle, self.failures_csv_filehandle, self.exceptions_csv_filehandle)
+        for file in (*tables, self.stats_history_csv_filehandle):
             file.reconfigure(encoding="utf-8")
             file.write("\ufeff")
         self.requests_csv_writer.writerow(self.requests_csv_columns)
@@ -43,9 +44,8 @@ class CSVFiles(StatsCSVFileWriter):
         self.failures_csv_data_start = self.failures_csv_filehandle.tell()
         self.exceptions_csv_writer.writerow(self.exceptions_columns)
         self.exceptions_csv_data_start = self.exceptions_csv_filehandle.tell()
-        for file, start in ((self.requests_csv_filehandle, MARK_BYTES), (self.failures_csv_filehandle, MARK_BYTES)):
-            file.seek(start)
-        self.exceptions_csv_filehandle.seek(0)
+        for file in tables:
+            file.seek(MARK_BYTES)
 
     def write_all(self) -> None:
         """Every file as of now; does nothing while the statistics are empty."""

@@ -10,18 +10,18 @@ from loadkit.live import Live
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One file of the run folder: `pattern` finds it there."""
+    """One file of the run folder, by its name there."""
 
     title: str
-    pattern: str
+    file: str
     kind: str
 
 
 EXPORTS = {
     "report.html": Export("HTML report", "report.html", "text/html"),
-    "requests.csv": Export("Requests as CSV", "*_requests.csv", "text/csv"),
-    "stages.csv": Export("Stages as CSV", "*_stages.csv", "text/csv"),
-    "sidecar.csv": Export("Host samples as CSV", "*_sidecar.csv", "text/csv"),
+    "requests.csv": Export("Requests as CSV", "run_requests.csv", "text/csv"),
+    "stages.csv": Export("Stages as CSV", "run_stages.csv", "text/csv"),
+    "sidecar.csv": Export("Host samples as CSV", "run_sidecar.csv", "text/csv"),
     "summary.json": Export("Summary as JSON", "summary.json", "application/json"),
 }
 
@@ -37,8 +37,8 @@ class Exports:
         export, folder = EXPORTS.get(name), self.live.folder
         if export is None or folder is None:
             return None
-        found = next(iter(sorted(folder.glob(export.pattern))), None)
-        return None if found is None else (found.resolve(), export.kind)
+        path = folder / export.file
+        return (path.resolve(), export.kind) if path.exists() else None
 
     def ready(self) -> list[dict[str, str]]:
         """What can be linked to now. Addresses are relative: they survive a base path."""

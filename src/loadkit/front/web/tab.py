@@ -99,6 +99,11 @@ def _add_routes(ui: Any, environment: Any, live: Live) -> None:
     ui.app.register_blueprint(blueprint)
 
 
+_MARK = "\ufeff".encode()
+_DOWNLOADS = ("locust.request_stats_csv", "locust.failures_stats_csv", "locust.exceptions_csv")
+"""Locust's own CSV downloads; Excel needs the mark to read Chinese. The full history is a file that has it."""
+
+
 def _language() -> Language:
     return language_of_browser(request.headers.get("Accept-Language", ""))
 
@@ -120,6 +125,8 @@ def _extend(app: Flask, live: Live, check: Check) -> None:
             _keep_asking(response)
         elif request.endpoint == "locust.stats_report" and live.ended_as is not None:
             response.set_data(with_section(response.get_data(as_text=True), section_of(live.folder)))
+        elif request.endpoint in _DOWNLOADS and response.mimetype == "text/csv":
+            response.set_data(_MARK + response.get_data())
         return response
 
 
