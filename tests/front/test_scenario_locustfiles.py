@@ -61,6 +61,16 @@ def test_a_server_that_misbehaves_is_found_out(tmp_path, behaviour, word, codes)
     assert done.process.returncode in codes, headline
 
 
+def test_hits_in_the_exports_are_those_of_all_requests(tmp_path):
+    """Also in a run of a second or two, of which the sampler's last regular look sees only a part."""
+    with simulator(preset="fast") as sim:
+        done = ran_file(tmp_path, "prefix", sim.url, "--rungs", "2", "--long-max-tokens", "16")
+    cached = sum(record.usage.cached_tokens for record in done.run.records)
+    counted = [float(row["prefix_hit_tokens"]) for row in done.csv("sidecar") if row.get("prefix_hit_tokens")]
+    assert counted[-1] - counted[0] == cached > 0
+    assert float(done.csv("stats_history")[-1]["prefix_hit_tokens"]) == cached
+
+
 def test_a_budget_that_would_be_clamped_ends_before_the_run(tmp_path):
     """vLLM 0.32 clamps in silence; loadkit says so and exits 2."""
     with simulator("--max-model-len", "600", preset="fast") as sim:
