@@ -12,6 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A property holds or does not; how long an example took says how busy the machine is.
+settings.register_profile("loadkit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("loadkit")
 
 ROOT = Path(__file__).parents[1]
 VLLM = Path(os.environ.get("LOADKIT_VLLM_DIR", Path.home() / ".cache" / "loadkit-vllm"))
