@@ -36,12 +36,22 @@ class Desks:
     notes: list[dict[str, Any]] = field(default_factory=list)
     conductor: Conductor | None = None
     _held: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+    _nothing_new: bool = False
 
     def send(self, message: str, data: dict[str, Any], worker: str | None) -> None:
+        if message == messages.STOP_NEW:
+            assert worker is None, "all workers are told"
+            self._nothing_new = True
+            self._let_go(*self._held)
+            return
         assert worker is not None
         if message == messages.DEAL:
             gevent.spawn(self._play, worker, data)
         elif message == messages.RELEASE:
+            self._let_go(worker)
+
+    def _let_go(self, *workers: str) -> None:
+        for worker in workers:
             held, self._held[worker] = self._held.get(worker, []), []
             for go in held:
                 go()
@@ -62,12 +72,17 @@ class Desks:
             released = gevent.event.Event()
             self._held.setdefault(worker, []).append(released.set)
             self.conductor.heard(messages.READY, {"seat": data["seat"]}, worker)
-            released.wait()
+            if not self._nothing_new:
+                released.wait()
         for item in items:
+            if self._nothing_new:
+                told = {"seat": data["seat"], "item": item.id, "completed": False, "left": item.id}
+                self.conductor.heard(messages.DONE, told, worker)
+                continue
             self.diary.append(("sent", item.id, (worker, data["seat"])))
             gevent.sleep(0)
             self.diary.append(("done", item.id))
-            told = {"seat": data["seat"], "item": item.id, "completed": not self.fails(item.id)}
+            told = {"seat": data["seat"], "item": item.id, "completed": not self.fails(item.id), "left": ""}
             self.conductor.heard(messages.DONE, told, worker)
 
 
@@ -177,3 +192,37 @@ def test_a_drained_plan_lets_what_runs_end(release: Any):
     led(plan, users=2, desks=desks)
     assert entries(desks, "began") == ["a"]
     assert desks.conductor.stopped == "guard: little memory"  # type: ignore[union-attr]
+
+
+def test_a_drain_ends_the_rows_of_the_users_in_the_middle():
+    """`--requests-per-user`: what a user has in hand is not sent any more, on all workers, and noted as skipped."""
+    desks = Desks(workers=2)
+
+    def drained(item: str) -> bool:
+        if item.endswith("-w1") or "c2" in item:
+            assert desks.conductor is not None
+            desks.conductor.drain("guard: little memory")
+        return False
+
+    desks.fails = drained
+    led(Plan(stages=(stage("a", cases(20), ways=2, release="barrier"),)), users=2, desks=desks)
+    skipped = [note["id"] for note in desks.notes if note["kind"] == "skipped"]
+    assert 2 <= len(entries(desks, "sent")) < 20
+    assert sorted(entries(desks, "sent") + skipped) == sorted(item.id for item in desks.conductor.plan.stages[0].items)  # type: ignore[union-attr]
+    assert desks.conductor.stopped == desks.conductor.cut_short == "guard: little memory"  # type: ignore[union-attr]
+
+
+def test_a_drain_before_the_release_takes_the_held_requests_back():
+    """Nothing of the stage is sent, and nobody waits for ever."""
+    plan = Plan(stages=(stage("a", cases(2), ways=2, release="barrier"),))
+    desks = Desks()
+    conductor = desks.conductor = Conductor(plan, desks, SystemClock())
+    conductor.heard(messages.SEAT, {"seat": 0}, "w0")
+    leading = gevent.spawn(conductor.lead)
+    gevent.sleep(0)
+    conductor.heard(messages.SEAT, {"seat": 1}, "w0")
+    conductor.drain("guard: little memory")
+    leading.join(timeout=20)
+    assert leading.successful()
+    assert entries(desks, "sent") == []
+    assert conductor.cut_short == "guard: little memory"

@@ -66,6 +66,7 @@ class Conductor:
     _open: dict[str, Seat] = field(default_factory=dict)
     _stage: Stage | None = None
     _draining: str = ""
+    _cut: bool = False
 
     # ---- called from outside, by any greenlet
 
@@ -76,19 +77,24 @@ class Conductor:
         elif message == messages.READY:
             self._inbox.put(lambda: self._ready.add(Seat(data["seat"], worker)))
         elif message == messages.DONE:
-            self._inbox.put(lambda: self._done(data["item"], completed=data["completed"]))
+            self._inbox.put(lambda: self._done(data["item"], completed=data["completed"], left=data["left"]))
 
     def stop(self, reason: str) -> None:
         """End the plan at once; requests in flight are the caller's affair."""
         self._inbox.put(lambda: self._stop(reason))
 
     def drain(self, reason: str) -> None:
-        """Deal nothing new; what is in flight may end."""
+        """Send nothing new, on any worker and in the middle of a user's row too; what is in flight may end."""
         self._inbox.put(lambda: self._drain(reason))
 
     def break_ladder(self, reason: str) -> None:
         """A host event: what climbs now does not climb on; what is in flight may end."""
         self._inbox.put(lambda: self._break(reason))
+
+    @property
+    def cut_short(self) -> str:
+        """Why a drain left something unsent; empty where it did not."""
+        return self._draining if self._cut else ""
 
     @property
     def workers(self) -> set[str]:
@@ -107,11 +113,12 @@ class Conductor:
             try:
                 self._play(stage)
             except Stopped as why:
-                self.stopped = str(why)
-                self.stand.note({"kind": "stop", "reason": self.stopped, "at_ns": self.clock.monotonic_ns()})
+                self._note_stop(str(why))
                 for later in self.plan.stages[number + 1 :]:
                     self._skip(later.items, later, self.stopped)
                 return
+        if self.cut_short:
+            self._note_stop(self.cut_short)
 
     def _play(self, stage: Stage) -> None:
         self._stage = stage
@@ -140,7 +147,11 @@ class Conductor:
         self._ready.clear()
         for seat, hand in dealt:
             self._deal(seat, hand, hold=True)
-        self._wait(lambda: len(self._ready) >= len(dealt))
+        self._wait(lambda: len(self._ready) >= len(dealt) or bool(self._draining))
+        if self._draining:  # the desks give back what they hold
+            self._began(stage, self.clock.monotonic_ns())
+            self._wait(lambda: not self._open)
+            return
         several = len({seat.worker for seat, _ in dealt}) > 1
         due_ns = self.clock.monotonic_ns() + (LEAD_OF_SEVERAL_NS if several else LEAD_NS)
         for worker in {seat.worker for seat, _ in dealt}:
@@ -181,8 +192,11 @@ class Conductor:
         """Seats by turns of the workers, so that every stage loads all of them."""
         return sorted(self._seats)[:count]
 
-    def _done(self, item: str, *, completed: bool) -> None:
+    def _done(self, item: str, *, completed: bool, left: str) -> None:
         self._open.pop(item, None)
+        if left and self._draining and self._stage is not None:
+            self._note_skipped(left, self._stage, self._draining)
+            return
         if completed:
             return
         self.failures += 1
@@ -195,7 +209,9 @@ class Conductor:
             self._broken.setdefault(self._stage.ladder, reason)
 
     def _drain(self, reason: str) -> None:
-        self._draining = self._draining or reason
+        if not self._draining:
+            self._draining = reason
+            self.stand.send(messages.STOP_NEW, {}, None)
 
     def _stop(self, reason: str) -> None:
         raise Stopped(reason)
@@ -206,7 +222,15 @@ class Conductor:
 
     def _skip(self, items: Iterable[Item], stage: Stage, reason: str) -> None:
         for item in items:
-            self.stand.note({"kind": "skipped", "id": item.id, "stage": stage.name, "round": stage.round, "reason": reason})
+            self._note_skipped(item.id, stage, reason)
+
+    def _note_skipped(self, name: str, stage: Stage, reason: str) -> None:
+        self._cut = self._cut or reason == self._draining
+        self.stand.note({"kind": "skipped", "id": name, "stage": stage.name, "round": stage.round, "reason": reason})
+
+    def _note_stop(self, reason: str) -> None:
+        self.stopped = reason
+        self.stand.note({"kind": "stop", "reason": reason, "at_ns": self.clock.monotonic_ns()})
 
 
 def _mark(kind: str, stage: Stage, at_ns: int) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class Desk:
         self._started = started
         self._chairs: dict[int, Chair] = {}
         self._held: dict[str, Slot] = {}
+        self.nothing_new = False
 
     def sit(self) -> Chair:
         """A seat for one more user; the conductor hears of it."""
@@ -90,23 +91,35 @@ class Desk:
             self._chairs[data["seat"]].hands.put(Hand(items_of(data["items"]), data["hold"]))
         elif message == messages.RELEASE:
             self._release(data["due_ns"] - self.setting.offset_ns)
+        elif message == messages.STOP_NEW:
+            self.nothing_new = True
+            held, self._held = self._held, {}
+            for name in held:
+                self._bridge.cancel(name)
 
     def play(self, user: LLMUser, chair: Chair, hand: Hand) -> None:
-        """Work through a hand; the conductor hears of each item that is done."""
+        """Work through a hand; the conductor hears of each item that is done, and which request of it was not sent (`left`)."""
         for number, item in enumerate(hand.items):
-            completed = False
-            try:
-                replies = self.do(user, item, chair if hand.hold and number == 0 else None)
-                completed = replies[-1].record.outcome is Outcome.COMPLETED
-            except Unsent:
-                pass  # taken back by a stop before it began
-            self._tell(messages.DONE, {"seat": chair.number, "item": item.id, "completed": completed})
+            completed, left = False, item.id
+            if not self.nothing_new:
+                try:
+                    replies = self.do(user, item, chair if hand.hold and number == 0 else None)
+                except Unsent:
+                    pass  # taken back before it began
+                else:
+                    completed = replies[-1].record.outcome is Outcome.COMPLETED
+                    more = has_next(item.case, [reply.record for reply in replies])
+                    left = f"{item.id}-turn{len(replies)}" if more else ""
+            self._tell(messages.DONE, {"seat": chair.number, "item": item.id, "completed": completed, "left": left})
 
     def do(self, user: LLMUser, item: Item, held_for: Chair | None = None, *, lap: int = 0) -> list[Reply]:
-        """All turns of an item, in order; a turn that did not complete ends it. Each `lap` has salts of its own."""
+        """All turns of an item, in order; a turn that did not complete ends it, and so does a stop of everything new.
+
+        Each `lap` has salts of its own.
+        """
         replies: list[Reply] = []
         slot = replace(item.slot, user=user.name, worker=self.setting.worker)
-        while has_next(item.case, records := [reply.record for reply in replies]):
+        while has_next(item.case, records := [reply.record for reply in replies]) and not (replies and self.nothing_new):
             request = self._request(item, slot, records, lap)
             result = self._sent(request) if held_for is None or replies else self._put_by(request, held_for)
             reply = judged(user, item.case, self._answer(request, result), self._bridge)
@@ -133,8 +146,12 @@ class Desk:
         return self._bridge.send(replace(request, due_ns=due_ns))
 
     def _put_by(self, request: Request, chair: Chair) -> AsyncResult:
-        self._held[request.id] = request.slot
-        return self._bridge.hold(request, lambda: self._tell(messages.READY, {"seat": chair.number}))
+        result = self._bridge.hold(request, lambda: self._tell(messages.READY, {"seat": chair.number}))
+        if self.nothing_new:  # it came while the request was made
+            self._bridge.cancel(request.id)
+        else:
+            self._held[request.id] = request.slot
+        return result
 
     def _release(self, due_ns: int) -> None:
         held, self._held = self._held, {}

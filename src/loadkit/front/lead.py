@@ -184,8 +184,9 @@ class Lead:
         """An armed guard: send nothing new and let what runs end, or close everything now."""
         if not state.armed or run.over.is_set():
             return
+        if state.level in ("stop_new", "abort") and not run.reason:
+            self._say(f"guard: {state.level}: {state.reason}")
         if state.level == "abort":
-            self._say(f"guard: {state.reason}")
             run.end("aborted", f"guard: {state.reason}")
             self._close_streams()
             assert run.watch is not None
@@ -194,6 +195,7 @@ class Lead:
         elif state.level == "stop_new" and run.conductor is not None:
             run.conductor.drain(f"guard: {state.reason}")
         elif state.level == "stop_new":
+            self._send(messages.STOP_NEW, {}, None)
             self._environment.stop_timeout = max(self._environment.stop_timeout, DRAIN_S)
             run.end("aborted", f"guard: {state.reason}")
             self._end_free_run()
@@ -229,6 +231,8 @@ class Lead:
     def _led(self, run: Run) -> None:
         if run.conductor is not None:
             run.conductor.lead()
+            if run.conductor.cut_short:
+                run.end("aborted", run.conductor.cut_short)
             run.over.set()
 
     # ---- while it runs: what the conductor does …

@@ -2,13 +2,14 @@
 
 Locust's own runners carry them, also inside a single process, so that one code path serves every kind of run.
 
-    to the desks:     DEAL {seat, items, hold} · RELEASE {due_ns} · HALT {} · CLOCK {sent_ns}
-    to the conductor: SEAT {seat} · READY {seat} · DONE {seat, item, completed} · ENDED {records} · LINES {worker, data}
+    to the desks:     DEAL {seat, items, hold} · RELEASE {due_ns} · STOP_NEW {} · HALT {} · CLOCK {sent_ns}
+    to the conductor: SEAT {seat} · READY {seat} · DONE {seat, item, completed, left} · ENDED {records} · LINES {worker, data}
                       PULSE {heartbeat} · TROUBLE {problem} · SETTLED {} · CLOCK_ASKED {asked_ns}
 """
 
 DEAL = "loadkit.deal"
 RELEASE = "loadkit.release"
+STOP_NEW = "loadkit.stop_new"
 HALT = "loadkit.halt"
 CLOCK = "loadkit.clock"
 
@@ -22,5 +23,5 @@ TROUBLE = "loadkit.trouble"
 SETTLED = "loadkit.settled"
 CLOCK_ASKED = "loadkit.clock_asked"
 
-TO_DESKS = (DEAL, RELEASE, HALT, CLOCK)
+TO_DESKS = (DEAL, RELEASE, STOP_NEW, HALT, CLOCK)
 TO_CONDUCTOR = (SEAT, READY, DONE, ENDED, LINES, PULSE, TROUBLE, SETTLED, CLOCK_ASKED)

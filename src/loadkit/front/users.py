@@ -46,9 +46,12 @@ class LLMUser(User):
 
         It is another case each time until all were asked, on all workers together; each request has a salt of its own.
         """
+        desk = self.session.workplace.desk
+        if desk.nothing_new:
+            raise StopUser
         item, lap = self.session.workplace.supply.take(scenario)
         try:
-            return self.session.workplace.desk.do(self, item, lap=lap)[-1]
+            return desk.do(self, item, lap=lap)[-1]
         except Unsent:
             raise StopUser from None
 

@@ -22,6 +22,8 @@ from loadkit.sidecar_client import TOKEN_VARIABLE, ClockOffset, GuardState, Side
 EVERY_S = 1.0
 PATIENCE_S = 1.5
 """A sidecar that nobody asked for holds the first request back for so long at most."""
+JUDGED_S = 3.0
+"""A guard has its first sample of memory within a second; one that has none is heard when it has."""
 SPAN_NS = 60_000_000_000
 """How much of a remote sidecar's samples before and after the run is copied."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -106,12 +108,24 @@ class Watch:
             url = str(self._child.ready()["url"])
         client = SidecarClient(url, token=os.environ.get(TOKEN_VARIABLE))
         self._offset = clock_offset(client, self._clock)
-        if options.guard and not client.guard().armed:
-            remedy = "start it with --guard, or leave --guard out here"
-            raise UsageError("its guard is not armed", where=url, remedy=remedy)
+        if options.guard:
+            self._guard(self._judged(client))
         self._client = client
         self._look_exactly()
         self._greenlets += [gevent.spawn(self._poll), *([gevent.spawn(self._heed)] if options.guard else [])]
+
+    @staticmethod
+    def _judged(client: SidecarClient) -> GuardState:
+        """The guard's state before the first request: where memory is short already, not even one is sent."""
+        state = client.guard()
+        if not state.armed:
+            remedy = "start it with --guard, or leave --guard out here"
+            raise UsageError("its guard is not armed", where=client.url, remedy=remedy)
+        with gevent.Timeout(JUDGED_S, False):
+            while not state.at_ns:  # it was started just now, and has seen no sample yet
+                gevent.sleep(0.05)
+                state = client.guard()
+        return state
 
     def closed(self) -> None:
         """Our streams are closed: the guard need not wait for them."""
