@@ -221,7 +221,13 @@ async def test_comments_are_life_between_tokens():
 
 async def test_a_server_that_takes_no_body_times_out_while_sending():
     """The kernel's buffers are full, and nobody reads."""
-    listener = await asyncio.start_server(lambda reader, writer: asyncio.sleep(3600), "127.0.0.1", 0, limit=1)
+
+    async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Holds both ends: from Python 3.13 on a writer that nobody holds closes its connection."""
+        await asyncio.sleep(3600)
+        writer.close()
+
+    listener = await asyncio.start_server(deaf, "127.0.0.1", 0, limit=1)
     target = Target(base_url=f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1", model="m")
     async with Client(target) as client:
         record = await client.send(request(body=b"x" * 30_000_000, timeouts=replace(PATIENT, send_s=0.3)))
