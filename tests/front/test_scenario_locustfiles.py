@@ -1,5 +1,6 @@
 """The locustfiles of the scenarios, run as a user runs them, on a simulator that is sound or is not."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,31 @@ def test_a_mistake_is_one_line_and_exit_2(tmp_path, name, options, says):
     assert says in done.output
     assert "Traceback" not in done.output
     assert done.process.returncode == 2
+
+
+def block(start: str) -> str:
+    """The block of the page about checks that begins with `start`."""
+    page = (ROOT / "docs" / "how-to" / "write-a-check.md").read_text(encoding="utf-8")
+    return next(found for found in re.findall(r"```\w+\n(.*?)```", page, re.DOTALL) if found.startswith(start))
+
+
+def test_the_locustfile_of_the_page_about_checks_runs_as_it_stands(tmp_path):
+    """The simulator writes no poems of three lines, so its answers are judged wrong, by the page's own check."""
+    (tmp_path / "poet.py").write_text(block("from loadkit.front"))
+    (tmp_path / "my-scenarios").mkdir()
+    (tmp_path / "my-scenarios" / "poems.yaml").write_text(block("name: poems"))
+    options = ("--scenarios", str(tmp_path / "my-scenarios"), "--scenario", "poems")
+    with simulator(preset="fast") as sim:
+        done = ran(tmp_path, "--host", sim.url, *options, file=tmp_path / "poet.py")
+    assert "COMPLETED 3/3" in done.output
+    assert "lines, not 3" in done.output
+
+
+def test_users_without_tasks_or_plan_are_refused(tmp_path):
+    """Nothing would be asked, for ever."""
+    (tmp_path / "idle.py").write_text("from loadkit.front import LLMUser\n\n\nclass Idle(LLMUser):\n    pass\n")
+    with simulator(preset="fast") as sim:
+        done = ran(tmp_path, "--host", sim.url, file=tmp_path / "idle.py")
+    assert "loadkit: Idle: no tasks, and the locustfile has no PlanShape: nothing would be asked; add" in done.output
+    assert done.process.returncode == 2
+    assert not done.folders

@@ -11,11 +11,13 @@ from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
 from loadkit.clock import SystemClock
 from loadkit.engine.protocol import JSON
+from loadkit.errors import UsageError
 from loadkit.front import html_report, messages
 from loadkit.front.arguments import options_of
 from loadkit.front.lead import Lead
 from loadkit.front.run import Run, usable
 from loadkit.front.signals import Signals
+from loadkit.front.users import follow_plan
 from loadkit.front.worker import FACTS, Worker, replies_of
 from loadkit.front.workplace import Workplace
 from loadkit.live import Live
@@ -111,11 +113,21 @@ class Session:
         if self._begun_ahead is not None:
             ahead, self._begun_ahead = self._begun_ahead, None
             return ahead
+        if shape is None and (idle := self._planless()):
+            problem = "no tasks, and the locustfile has no PlanShape: nothing would be asked"
+            remedy = "add a PlanShape, as locustfiles/ask.py has one, or give the user tasks"
+            self.lead.refuse(UsageError(problem, where=idle, remedy=remedy))
+            return None
         self._settled.clear()
         users = self.lead.begin(shape)
         if users is not None:
             self._show_progress()
         return users
+
+    def _planless(self) -> str:
+        """The names of the users that only follow a plan; empty where a user has tasks of its own."""
+        users = self.environment.user_classes
+        return "" if any(user.tasks != [follow_plan] for user in users) else ", ".join(user.__name__ for user in users)
 
     def begin_ahead(self) -> None:
         """Headless: begin before Locust starts anything, so that `-t` counts from the first user on, and a run that can't
