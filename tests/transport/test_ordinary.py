@@ -1,6 +1,7 @@
 """The ordinary transport tells the same story, with read times: TLS and proxies."""
 
 import asyncio
+import importlib.util
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from loadkit.client import Client
+from loadkit.errors import UsageError
 from loadkit.record import ErrorPhase, Outcome, Record
 from loadkit.request import Target
 from wire_servers import DONE, END, PATIENT, SSE, Close, Deaf, Kept, answer, chunk, delta, event, playing, request, whole
@@ -36,6 +38,21 @@ async def secure(certificate: Path, *plays: object, **options: object) -> AsyncI
 async def once(certificate: Path, play: object, **timeouts: float) -> Record:
     async with secure(certificate, play) as (_, client):
         return await client.send(request(timeouts=replace(PATIENT, **timeouts)))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("h2") is not None, reason="h2 is installed")
+def test_http2_without_its_package_is_a_mistake_with_a_remedy():
+    """One line, not a traceback of somebody else's module."""
+    with pytest.raises(UsageError, match="HTTP/2 needs a package that is not installed; pip install 'h2'"):
+        Client(Target(base_url="https://spark/v1", model="m"), http2=True)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("socksio") is not None, reason="socksio is installed")
+def test_a_socks_proxy_without_its_package_is_a_mistake_with_a_remedy(monkeypatch: pytest.MonkeyPatch):
+    """A proxy variable that was set for other programs is named by what it asks for."""
+    monkeypatch.setenv("ALL_PROXY", "socks5://10.0.0.1:1080")
+    with pytest.raises(UsageError, match="a SOCKS proxy needs a package that is not installed; pip install 'socksio'"):
+        Client(Target(base_url="https://spark/v1", model="m"), http2=True)
 
 
 async def test_a_complete_answer_over_tls(certificate: Path):

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 
 from loadkit.clock import Clock
+from loadkit.errors import UsageError
 from loadkit.transport.receiver import Receiver
 from loadkit.transport.route import Route
 
@@ -20,8 +21,7 @@ def ordinary_client(route: Route) -> httpx2.AsyncClient:
     """An HTTP client without retries, redirects or a limit of connections.
 
     Raises:
-        UsageError: the CA file can't be read.
-        ImportError: HTTP/2 was asked for and h2 is not installed.
+        UsageError: the CA file can't be read, or a package is missing that HTTP/2 (h2) or the proxy (socksio) needs.
     """
     limits = httpx2.Limits(max_connections=UNLIMITED, max_keepalive_connections=UNLIMITED, keepalive_expiry=4.0)
     shared: dict[str, Any] = {
@@ -31,11 +31,18 @@ def ordinary_client(route: Route) -> httpx2.AsyncClient:
         "timeout": None,
         "limits": limits,
     }
-    if route.http2:
-        return httpx2.AsyncClient(http2=True, **shared)
-    from openai import DefaultAioHttpClient  # imported only where it is needed: it takes a second
+    try:
+        if route.http2:
+            return httpx2.AsyncClient(http2=True, **shared)
+        from openai import DefaultAioHttpClient  # imported only where it is needed: it takes a second
 
-    return DefaultAioHttpClient(follow_redirects=False, **shared)
+        return DefaultAioHttpClient(follow_redirects=False, **shared)
+    except ImportError as problem:
+        socks = (route.proxy or "").startswith("socks")
+        what, package = (
+            ("a SOCKS proxy", "socksio") if socks else ("HTTP/2", "h2") if route.http2 else ("https", "openai[aiohttp]")
+        )
+        raise UsageError(f"{what} needs a package that is not installed", remedy=f"pip install '{package}'") from problem
 
 
 async def ordinary_exchange(http: httpx2.AsyncClient, request: httpx2.Request, receiver: Receiver, clock: Clock) -> None:
