@@ -1,11 +1,13 @@
-"""A worker with a folder or a host of its own: its clock against the run's, and its record lines on the way to the master."""
+"""A worker with a folder or a host of its own: its clock against the run's, documents on the way to it, its records from it."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import gevent
+from gevent.event import AsyncResult
 from gevent.queue import Empty, Queue
 
 from loadkit.clock import Clock
@@ -41,6 +43,30 @@ class ClockTalk:
             return 0, 0
         asked_ns, at_ns, back_ns = min(trips, key=lambda trip: trip[2] - trip[0])
         return at_ns - (asked_ns + back_ns) // 2, (back_ns - asked_ns + 1) // 2
+
+
+class Documents:
+    """Long documents of the master's run, fetched once each when a request needs them, and kept in `folder`."""
+
+    def __init__(self, folder: Path, tell: Callable[[str, JSON], None]):
+        self._folder = folder
+        self._tell = tell
+        self._asked: dict[Path, AsyncResult] = {}
+
+    def local(self, path: Path) -> Path:
+        """Where the document lies here; waits for it. A master that has none ends the run, and who waits with it."""
+        if path not in self._asked:
+            self._asked[path] = AsyncResult()
+            self._tell(messages.DOCUMENT_ASKED, {"path": str(path)})
+        here: Path = self._asked[path].get()
+        return here
+
+    def heard(self, data: JSON) -> None:
+        path = Path(data["path"])
+        self._folder.mkdir(parents=True, exist_ok=True)
+        here = self._folder / f"{hashlib.sha256(data['path'].encode()).hexdigest()[:8]}-{path.name}"
+        here.write_bytes(data["text"])
+        self._asked[path].set(here)
 
 
 class Courier:

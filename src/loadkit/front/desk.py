@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gevent.event import AsyncResult
@@ -56,7 +57,10 @@ class Setting:
 
 
 class Desk:
-    """One per run and process with users. `tell` reaches the conductor, `ended` counts a reply, `started` an item begun."""
+    """One per run and process with users. `tell` reaches the conductor, `ended` counts a reply, `started` an item begun.
+
+    `document` says where a document of the plan lies in this process; it may wait for it.
+    """
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class Desk:
         tell: Callable[[str, dict[str, Any]], None],
         ended: Callable[[Reply], None],
         started: Callable[[Slot, int], None],
+        document: Callable[[Path], Path],
     ):
         self.setting = setting
         self._bridge = bridge
@@ -74,6 +79,7 @@ class Desk:
         self._tell = tell
         self._ended = ended
         self._started = started
+        self._document = document
         self._chairs: dict[int, Chair] = {}
         self._held: dict[str, Slot] = {}
         self.nothing_new = False
@@ -118,6 +124,7 @@ class Desk:
         Each `lap` has salts of its own.
         """
         replies: list[Reply] = []
+        item = self._with_document(item)
         slot = replace(item.slot, user=user.name, worker=self.setting.worker)
         while has_next(item.case, records := [reply.record for reply in replies]) and not (replies and self.nothing_new):
             request = self._request(item, slot, records, lap)
@@ -126,6 +133,12 @@ class Desk:
             self._ended(reply)
             replies.append(reply)
         return replies
+
+    def _with_document(self, item: Item) -> Item:
+        """The item with its document where it lies in this process; before a hold, so that a start waits for it."""
+        if item.case.document is None:
+            return item
+        return replace(item, case=replace(item.case, document=self._document(item.case.document)))
 
     def _request(self, item: Item, slot: Slot, records: list[Record], lap: int) -> Request:
         setting, turn = self.setting, len(records)

@@ -65,6 +65,20 @@ class Run:
             self._others[worker] = LineFile(self.folder / f"records-{worker}.jsonl")
         self._others[worker].append(data)
 
+    def document(self, path: str) -> bytes:
+        """A document of the plan, for a worker that can't read it itself; nothing else is given away.
+
+        Raises:
+            FolderError: the plan has no such document, or it can't be read.
+        """
+        stages = () if self.plan is None else self.plan.stages
+        if not any(str(item.case.document) == path for stage in stages for item in stage.items):
+            raise FolderError(f"the plan has no document {path}")
+        try:
+            return Path(path).read_bytes()
+        except OSError as problem:
+            raise FolderError(f"can't read {path}: {problem.strerror}") from problem
+
     def snapshot(self, scenario_files: dict[str, str]) -> None:
         """The scenario files as they were when the run began."""
         (self.folder / SCENARIOS).mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
 from loadkit.clock import SystemClock
 from loadkit.engine.protocol import JSON
-from loadkit.errors import UsageError
+from loadkit.errors import FolderError, UsageError
 from loadkit.front import html_report, messages
 from loadkit.front.arguments import options_of
 from loadkit.front.lead import Lead
@@ -158,11 +158,21 @@ class Session:
         elif msg.type == messages.CLOCK_ASKED:
             answer = {"asked_ns": msg.data["asked_ns"], "at_ns": self._clock.monotonic_ns()}
             self._to_desks(messages.CLOCK, answer, msg.node_id)
+        elif msg.type == messages.DOCUMENT_ASKED:
+            self._give_document(msg.data["path"], msg.node_id)
         elif msg.type == messages.ENDED:
             for reply in replies_of(msg.data["replies"]):
                 self.lead.ended(reply)
         else:
             self.lead.heard(msg.type, msg.data, msg.node_id)
+
+    def _give_document(self, path: str, worker: str) -> None:
+        assert self.lead is not None
+        try:
+            if self.run is not None:
+                self._to_desks(messages.DOCUMENT, {"path": path, "text": self.run.document(path)}, worker)
+        except FolderError as problem:
+            self.lead.abort("document missing", str(problem))
 
     def _desk_heard(self, environment: Any, msg: Any, **_: Any) -> None:  # noqa: ARG002 - Locust's signature
         if self.worker is not None:

@@ -14,11 +14,11 @@ from loadkit.clock import Clock
 from loadkit.engine.protocol import JSON, record_of, verdict_of
 from loadkit.errors import LoadkitError
 from loadkit.front import messages
-from loadkit.front.away import ClockTalk, Courier
+from loadkit.front.away import ClockTalk, Courier, Documents
 from loadkit.front.bridge import Reply
 from loadkit.front.workplace import Workplace
 from loadkit.record import Slot
-from loadkit.run_folder import records_file
+from loadkit.run_folder import INPUTS, records_file
 
 BATCH_S = 0.25
 FACTS = "loadkit_run"
@@ -33,6 +33,7 @@ class Worker:
         self._run_dir = run_dir.resolve()
         self._outbox: list[Reply] = []
         self._courier: Courier | None = None
+        self._documents: Documents | None = None
         self._opening: Any = None
         self._finishing = BoundedSemaphore()
         self._clock_talk = ClockTalk(self.tell, clock)
@@ -47,6 +48,9 @@ class Worker:
         """Runs in Locust's listening greenlet, so nothing here waits."""
         if message == messages.CLOCK:
             self._clock_talk.heard(data)
+        elif message == messages.DOCUMENT:
+            if self._documents is not None:
+                self._documents.heard(data)
         elif message == messages.HALT:
             gevent.spawn(self._halt)
         else:
@@ -85,6 +89,7 @@ class Worker:
         shared = self._shares(facts)
         folder = Path(facts["folder"]) if shared else self._run_dir / Path(facts["folder"]).name
         here = facts["boot_id"] == provenance.boot_id()
+        self._documents = Documents(folder / INPUTS, self.tell)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.workplace.open(
@@ -94,6 +99,7 @@ class Worker:
                 first=runner.worker_index,
                 workers=facts["workers"],
                 offset=(0, 0) if here else self._clock_talk.offset(),
+                document=_in_place if shared else self._documents.local,
             )
         except (LoadkitError, OSError) as problem:
             self.tell(messages.TROUBLE, {"problem": f"worker {name}: {problem}", "reason": "worker can't begin"})
@@ -124,6 +130,11 @@ def replies_of(data: bytes) -> list[Reply]:
         Reply(record_of(reply["record"]), tuple(verdict_of(verdict) for verdict in reply["verdicts"]))
         for reply in orjson.loads(data)
     ]
+
+
+def _in_place(path: Path) -> Path:
+    """The master's folder is ours too."""
+    return path
 
 
 def _not_told(slot: Slot, at_ns: int) -> None:

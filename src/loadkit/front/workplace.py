@@ -50,9 +50,19 @@ class Workplace(Listener):
         self.bridge.start()
 
     def open(
-        self, facts: JSON, *, folder: Path, worker: str, first: int, workers: int, offset: tuple[int, int] = (0, 0)
+        self,
+        facts: JSON,
+        *,
+        folder: Path,
+        worker: str,
+        first: int,
+        workers: int,
+        offset: tuple[int, int] = (0, 0),
+        document: Callable[[Path], Path] = Path,
     ) -> None:
         """A run begins: `facts` are what the master says of it, `folder` is where this process keeps its records.
+
+        `document` says where a document of the plan lies in this process; it may wait for it.
 
         Raises:
             FolderError: the record file can't be opened.
@@ -73,7 +83,13 @@ class Workplace(Listener):
         )
         self._supply = Supply(lambda name: self._drawn(facts, name), first=first, workers=workers)
         self._desk = Desk(
-            setting, bridge=self.bridge, clock=self._clock, tell=self._tell, ended=self.ended, started=self._started
+            setting,
+            bridge=self.bridge,
+            clock=self._clock,
+            tell=self._tell,
+            ended=self.ended,
+            started=self._started,
+            document=document,
         )
         self._there.set()
 
