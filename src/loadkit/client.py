@@ -120,22 +120,23 @@ class Client:
             base_url=self.target.base_url, api_key=self.target.api_key or NO_KEY, max_retries=0, http_client=self._http
         )
 
-    async def send(self, request: Request, *, body: Body | None = None) -> Record:
+    async def send(self, request: Request, *, body: Body | None = None, begin: asyncio.Event | None = None) -> Record:
         """Send one request and wait for the end of its answer. A server's failure is an outcome, never an exception.
 
         `body` is what `body_of(request)` made ahead; without it the body is made now, which for a long document takes longer
-        than a fair start of several requests allows.
+        than a fair start of several requests allows. With `begin` everything is made ready, and the first byte waits for it:
+        then several requests begin within microseconds of each other.
 
         Raises:
             UsageError: the request's document can't be read.
             asyncio.CancelledError: the task was cancelled; the connection is closed and the record (`cancelled`) journalled.
         """
-        record = await self.attempt(request, body=body)
+        record = await self.attempt(request, body=body, begin=begin)
         if record.outcome is Outcome.CANCELLED:
             raise asyncio.CancelledError(f"request {request.id} was cancelled")
         return record
 
-    async def attempt(self, request: Request, *, body: Body | None = None) -> Record:
+    async def attempt(self, request: Request, *, body: Body | None = None, begin: asyncio.Event | None = None) -> Record:
         """As `send`, but a cancellation is an outcome too: the record is returned, and the task may go on."""
         due_ns = self._clock.monotonic_ns() if request.due_ns is None else request.due_ns
         if body is None:
@@ -152,7 +153,7 @@ class Client:
         )
         self._receptions.add(reception)
         try:
-            await self._exchange(request, body.content, reception)
+            await self._exchange(request, body.content, reception, begin)
         except asyncio.CancelledError:
             reception.stop()
             stopped = Failure(kind="cancelled", message="stopped by this side", phase=reception.phase)
@@ -204,17 +205,21 @@ class Client:
     ) -> None:
         await self.aclose()
 
-    async def _exchange(self, request: Request, body: bytes, reception: Reception) -> None:
+    async def _exchange(self, request: Request, body: bytes, reception: Reception, begin: asyncio.Event | None) -> None:
         url = self._url(request.path)
         headers = self._request_headers(request, len(body))
         if self._measuring is None:
             wire = httpx2.Request("POST", url, stream=httpx2.ByteStream(body), headers=list(headers.items()))
+            if begin is not None:
+                await begin.wait()
             await ordinary_exchange(self._http, wire, reception, self._clock)
             return
         head = b"".join(
             (b"POST ", url.raw_path, b" HTTP/1.1\r\n", *(b"%s: %s\r\n" % pair for pair in headers.items()), b"\r\n")
         )
         connect_s = request.timeouts.connect_s
+        if begin is not None:
+            await begin.wait()
         try:
             await self._measuring.exchange(server_of(url), head, body, reception, connect_s=connect_s)
         except httpx2.TransportError as problem:

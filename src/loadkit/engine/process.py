@@ -7,7 +7,7 @@ import contextlib
 import gc
 import os
 import resource
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -146,18 +146,18 @@ class Engine(asyncio.Protocol):
 
     # ---- requests
 
-    def _send(self, request: Request, body: Body | None = None) -> None:
+    def _send(self, request: Request, body: Body | None = None, begin: asyncio.Event | None = None) -> None:
         assert self._run is not None, "a request before `open`"
-        task = asyncio.ensure_future(self._sent(self._run, request, body))
+        task = asyncio.ensure_future(self._sent(self._run, request, body, begin))
         self._tasks[request.id] = task
         task.add_done_callback(lambda task: self._sending_done(request.id, task))
 
-    async def _sent(self, run: Run, request: Request, body: Body | None) -> None:
+    async def _sent(self, run: Run, request: Request, body: Body | None, begin: asyncio.Event | None) -> None:
         if request.body_file is not None and body is None:  # reading a long document is before its time, not in it
             body = await asyncio.to_thread(body_of, request)
             request = replace(request, due_ns=self._clock.monotonic_ns())
         try:
-            record = await run.client.send(request, body=body)
+            record = await run.client.send(request, body=body, begin=begin)
         except asyncio.CancelledError:
             if request.id not in run.ledger.cancelled:
                 raise
@@ -182,23 +182,18 @@ class Engine(asyncio.Protocol):
         self._say("held", id=request.id)
 
     def _release(self, message: JSON) -> None:
+        """Each gets as far as its first byte; that one waits for the moment."""
         released = [self._held.pop(name) for name in message["ids"] if name in self._held]
-        delay_s = (message["due_ns"] - self._clock.monotonic_ns()) / 1e9
-        due = [(replace(request, due_ns=message["due_ns"]), body) for request, body in released]
-        if delay_s <= 0:
-            self._send_all(due)
-        else:
-            self._chore(self._send_at(due, message["due_ns"]))
+        begin = asyncio.Event()
+        for request, body in released:
+            self._send(replace(request, due_ns=message["due_ns"]), body, begin)
+        self._chore(self._begin_at(begin, message["due_ns"]))
 
-    async def _send_at(self, requests: Iterable[tuple[Request, Body]], due_ns: int) -> None:
+    async def _begin_at(self, begin: asyncio.Event, due_ns: int) -> None:
         """Timers of the loop are good to a millisecond, so the last one is waited out by yielding."""
         while (left_ns := due_ns - self._clock.monotonic_ns()) > 0:
             await asyncio.sleep(max(0.0, left_ns / 1e9 - 0.0015))
-        self._send_all(requests)
-
-    def _send_all(self, requests: Iterable[tuple[Request, Body]]) -> None:
-        for request, body in requests:
-            self._send(request, body)
+        begin.set()
 
     def _cancel(self, message: JSON) -> None:
         held = self._held.pop(message["id"], None)
