@@ -113,7 +113,8 @@ def test_vllms_own_benchmark_runs_against_the_simulator(sim: Simulator):
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=500, env={**os.environ, "HF_HUB_OFFLINE": "1"}
     )
-    figures = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines() if line.endswith(tuple("0123456789")))
+    lines = [line.strip() for line in done.stdout.splitlines()]  # it pads its figures with spaces
+    figures = dict(line.rsplit(maxsplit=1) for line in lines if line.endswith(tuple("0123456789")) and " " in line)
     named = {key.split("(")[0].rstrip(": "): value for key, value in figures.items()}
     assert done.returncode == 0, done.stderr[-2000:]
     assert (named["Successful requests"], named["Total generated tokens"]) == ("12", "240")
