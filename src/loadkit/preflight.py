@@ -16,6 +16,7 @@ from loadkit.errors import UsageError
 from loadkit.probes import Probe
 from loadkit.request import Target, conversation
 from loadkit.schema import did_you_mean
+from loadkit.secrets import masked_text
 from loadkit.server import Reply, Server
 from loadkit.tokens import Prompt, ServerTokenizer
 
@@ -139,15 +140,16 @@ async def _counted(case: Case, server: Server) -> int:
 
 
 async def _models(server: Server) -> list[dict[str, Any]]:
-    where = f"{server.target.base_url}/models"
+    url = f"{server.target.base_url}/models"
+    where = masked_text(url)
     try:
-        reply = await server.get(where)
+        reply = await server.get(url)
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as problem:
         raise UsageError(f"is no URL of a server: {problem}", where="--host", remedy="write http://name:port") from problem
     except httpx2.TransportError as problem:
         raise UsageError(
             f"can't be reached: {str(problem) or type(problem).__name__}",
-            where=server.target.base_url,
+            where=masked_text(server.target.base_url),
             remedy="start the server, or check --host",
         ) from problem
     _check_status(reply, where)

@@ -143,9 +143,8 @@ def read_run(folder: Path) -> Run:
     manifest_file = folder / MANIFEST
     if not files and not manifest_file.exists():
         raise FolderError(f"{folder} holds neither {MANIFEST} nor {RECORDS}*.jsonl: it is no run folder")
-    manifest = orjson.loads(manifest_file.read_bytes()) if manifest_file.exists() else {}
+    manifest, broken = _manifest(manifest_file)
     kept: dict[type[Any], list[Any]] = {kind: [] for kind in (AnchorLine, Start, Record, AnswerVerdict, Heartbeat, Sample)}
-    broken = 0
     for path in [*files, folder / SAMPLES]:
         for raw in _lines(path):
             try:
@@ -167,6 +166,31 @@ def read_run(folder: Path) -> Run:
         samples=tuple(kept[Sample]),
         broken_lines=broken,
     )
+
+
+_TEXTS = ("run_id", "label", "loadkit_version", "boot_id", "state", "ended_reason", "headline")
+_OBJECTS = ("options", "target", "server", "preflight", "host", "client", "plan", "scenarios", "asked", "clock")
+_PARTS: dict[str, Any] = {
+    **dict.fromkeys(_TEXTS, str | None),
+    **dict.fromkeys(_OBJECTS, dict),
+    **dict.fromkeys(("created_wall_ns", "exit_code"), int | None),
+    **dict.fromkeys(("argv", "slo"), list),
+}
+"""What the parts of a manifest are, so that one damaged by hand or by a disk is known before a figure is made from it."""
+
+
+def _manifest(path: Path) -> tuple[dict[str, Any], int]:
+    """The parts that can be used, and how many can't: a damaged manifest takes no record with it."""
+    if not path.exists():
+        return {}, 0
+    try:
+        parts = orjson.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}, 1
+    if not isinstance(parts, dict):
+        return {}, 1
+    usable = {name: part for name, part in parts.items() if isinstance(part, _PARTS.get(name, object))}
+    return usable, len(parts) - len(usable)
 
 
 def _plan_lines(path: Path) -> Iterator[dict[str, Any]]:

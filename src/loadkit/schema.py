@@ -60,6 +60,8 @@ def read_yaml(path: Path) -> Any:
         raise UsageError("is not UTF-8 text", where=str(path), remedy="save it as UTF-8") from problem
     try:
         return yaml.load(text, Loader=_Strict)
+    except RecursionError:
+        raise UsageError("is nested too deeply to be read", where=str(path), remedy="check its brackets") from None
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else str(path)

@@ -145,3 +145,25 @@ def test_runs_are_listed_with_label_verdict_and_headline(tmp_path):
     assert "MEASUREMENT INVALID (no_usage)" in listed[0]["headline"]
     assert "second" in loadkit("runs", cwd=tmp_path).stdout
     assert loadkit("runs", "elsewhere", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"{", b"[]", b"7", b"\xff", b'{"asked": 1, "server": "x", "options": null, "plan": []}']
+)
+def test_a_damaged_manifest_takes_no_record_with_it(tmp_path, damaged):
+    """Whatever a disk or a hand made of it: the records are still told, and the headline says that something is broken."""
+    folder = folder_of(tmp_path / "run", [record("a")])
+    (folder / "manifest.json").write_bytes(damaged)
+    done = loadkit("report", folder, "--quiet")
+    assert "COMPLETED 1/1" in done.stdout
+    assert "records_incomplete" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_junit_file_that_can_not_be_written_costs_no_table(tmp_path):
+    """What is told from the folder is told first; the line about the file comes last."""
+    folder = folder_of(tmp_path / "run", [record("a")])
+    done = loadkit("report", folder, "--junit", "/no/such/folder/x.xml")
+    assert "COMPLETED 1/1" in done.stdout
+    assert "can't write /no/such/folder/x.xml" in done.stderr
+    assert done.returncode == 3

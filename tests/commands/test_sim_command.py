@@ -45,6 +45,8 @@ def test_signals_end_it(number: signal.Signals):
         (["--speed", "0"], "the speed factor must be above 0"),
         (["--fault", "cutt"], "did you mean cut?"),
         (["--fault-file", "/nowhere/faults.txt"], "No such file"),
+        (["--fault-file", sys.executable], "is not UTF-8 text"),
+        (["--speed", "nan"], "must be above 0"),
         (["--truth", "/nowhere/truth.jsonl"], "/nowhere/truth.jsonl"),
         (["--max-model-len", "999999", "--kv-blocks", "10"], "KV blocks"),
     ],

@@ -138,6 +138,7 @@ def test_without_a_host_the_embedded_simulator_is_measured_and_said_so(tmp_path:
     [
         (["--rounds", "0"], "--rounds: '0' can't be used; write a whole number of at least 1"),
         (["--slo", "ttft_p95=soon"], "--slo: 'ttft_p95=soon': 'soon' is no number with a unit; write 2s, 50ms or 20"),
+        (["--ways", "999999"], "requests are more than a plan holds (250000); lower --ways, --rounds or --requests-per-user"),
         (["--ways", "1,0"], "--ways: '1,0' can't be used; write whole numbers of at least 1"),
         (["--junit", "/no/such/folder/x.xml"], "--junit: '/no/such/folder/x.xml' can't be used; write the path of a file"),
         (["--scenario", "shrot"], "did you mean 'short'?"),

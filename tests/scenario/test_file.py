@@ -79,3 +79,21 @@ def test_a_file_in_the_users_folder_comes_before_the_bundled_one(tmp_path):
     written(tmp_path, "name: short\ntitle: Mine\nprompts: [{text: hi}]", name="short")
     assert scenario.find("short", tmp_path).title == "Mine"
     assert scenario.find("code", tmp_path).name == "code"
+
+
+def test_a_folder_that_is_none_is_a_mistake(tmp_path: Path):
+    """Else the bundled scenario of the same name would be measured instead of one's own, in silence."""
+    with pytest.raises(UsageError, match="is no folder"):
+        scenario.find("short", tmp_path / "nothing")
+
+
+def test_a_name_too_long_for_a_file_is_one_that_is_not_there():
+    """Not an error of the file system."""
+    with pytest.raises(UsageError, match="there is no scenario"):
+        scenario.find("a" * 5000)
+
+
+def test_brackets_without_end_are_one_line(tmp_path: Path):
+    """A file of brackets is a mistake like any other."""
+    with pytest.raises(UsageError, match="nested too deeply"):
+        read_yaml(written(tmp_path, "[" * 5000))

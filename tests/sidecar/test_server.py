@@ -107,10 +107,11 @@ def test_the_api_path_is_not_the_servers(written: str, meant: str):
     assert base_url(written) == meant
 
 
-def test_no_address_is_a_mistake_with_a_remedy():
+@pytest.mark.parametrize("written", ["ftp://x", "http://", "http://[::1", "http://x:port", "http://x:99999"])
+def test_no_address_is_a_mistake_with_a_remedy(written: str):
     """A typing mistake ends before anything starts."""
     with pytest.raises(UsageError, match="write http://127"):
-        base_url("ftp://x")
+        base_url(written)
 
 
 def test_looks_share_one_connection(processes: Processes):

@@ -42,12 +42,6 @@ def main(
     read = _with_kernel_log(read_run(find(run, run_dir)[-1]), kernel_log)
     summary = summarise(read)
     judged = verdict.judge(summary)
-    if csv is not None:
-        from loadkit import export
-
-        export.write(read, summary, csv)
-    if junit_file is not None:
-        write_atomically(junit_file, junit.render(summary, judged))
     to_people = sys.stderr if json else sys.stdout
     if quiet:
         to_people.write(f"{judged.headline}\n")
@@ -57,10 +51,18 @@ def main(
         terminal.show_table(table, terminal.console_for(to_people))
     written = files.write(read, summary, judged)
     if not quiet:
-        to_people.write(f"{say('written')}: {', '.join(str(path) for path in written if path.suffix not in ('.json', '.csv'))}\n")
+        to_people.write(
+            f"{say('written')}: {', '.join(str(path) for path in written if path.suffix not in ('.json', '.csv'))}\n"
+        )
     if json:
         sys.stdout.buffer.write(exported.to_bytes(exported.exported(summary, judged)))
         sys.stdout.flush()
+    if csv is not None:  # last, as these go where the run folder's own disk and rights say nothing
+        from loadkit import export
+
+        export.write(read, summary, csv)
+    if junit_file is not None:
+        write_atomically(junit_file, junit.render(summary, judged))
     raise typer.Exit(judged.exit_code)
 
 

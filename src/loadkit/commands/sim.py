@@ -176,4 +176,6 @@ def _lines(path: Path | None) -> list[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as problem:
         raise UsageError(problem.strerror or str(problem), where=str(path), remedy="give a file that can be read") from None
+    except UnicodeDecodeError:
+        raise UsageError("is not UTF-8 text", where=str(path), remedy="give a file with one fault a line") from None
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]

@@ -11,14 +11,22 @@ from urllib.parse import urlsplit
 from loadkit import preflight
 from loadkit.errors import UsageError
 from loadkit.request import Target
+from loadkit.secrets import masked_text
+
+HEADER_VARIABLES = ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+"""Sent as headers with each request; a stray line break, as in a key file from Windows, would break them all."""
 
 
 async def look(host: str, model: str) -> dict[str, Any]:
     """Ask the server what it is: the fields of `preflight.Findings`, and `said` for people.
 
     Raises:
-        UsageError: the address is none, nobody answers there, or the model or the key is wrong.
+        UsageError: the address is none, nobody answers there, or the model or the key is wrong (or no header can carry it).
     """
+    for variable in HEADER_VARIABLES:
+        value = os.environ.get(variable, "")
+        if not (value.isascii() and value.isprintable()):
+            raise UsageError("holds what no header can carry", where=variable, remedy="set it to the plain value, one line")
     target = Target(base_url=base_url(host), model=model, api_key=os.environ.get("OPENAI_API_KEY"))
     findings = await preflight.look(target)
     return {**asdict(findings), "said": preflight.said(findings)}
@@ -30,17 +38,18 @@ def base_url(host: str) -> str:
     Raises:
         UsageError: it is no http(s) address.
     """
-    address = host.strip().rstrip("/")
-    parts = urlsplit(address if "://" in address else f"http://{address}")
+    address = host.strip()
     try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         usable = False
     if not usable:
-        raise UsageError(f"{host!r} is no address of a server", where="--host", remedy="write http://host:8000")
-    last = parts.path.rsplit("/", 1)[-1]
+        raise UsageError(f"{masked_text(host)!r} is no address of a server", where="--host", remedy="write http://host:8000")
+    path = parts.path.rstrip("/")
+    last = path.rsplit("/", 1)[-1]
     versioned = len(last) > 1 and last[0] == "v" and last[1:].isdecimal()
-    path = parts.path if versioned else f"{parts.path}/v1"
+    path = path if versioned else f"{path}/v1"
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 

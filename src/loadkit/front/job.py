@@ -11,6 +11,7 @@ import click
 
 from loadkit.case import Case
 from loadkit.engine.protocol import JSON, case_of, target_message
+from loadkit.errors import UsageError
 from loadkit.front.bridge import call_apart
 from loadkit.front.options import Options
 from loadkit.request import Target
@@ -18,6 +19,8 @@ from loadkit.run_folder import INPUTS
 
 SCENARIOS = Path("scenarios")
 ROUNDS = 3
+MOST_CASES = 250_000
+"""Every prompt is made before the first request: so many take minutes and a GB or two; a million would look like a hang."""
 
 
 def _text(path: Path | None) -> str | None:
@@ -49,6 +52,9 @@ class Job:
         Raises:
             UsageError: there is no such scenario, or its file has a mistake.
         """
+        if count is not None and count > MOST_CASES:
+            problem = f"{count} requests are more than a plan holds ({MOST_CASES})"
+            raise UsageError(problem, remedy="lower --ways, --rounds or --requests-per-user")
         drawn = self.call(
             "loadkit.engine.preparation:cases",
             name=self.options.scenario if name is None else name,

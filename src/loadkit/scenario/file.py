@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import resources
 from pathlib import Path
 
@@ -45,9 +46,11 @@ def locate(name: str, folder: Path | None = None) -> Path:
     """
     if name.endswith((".yaml", ".yml")):
         return Path(name)
+    if folder is not None and not folder.is_dir():
+        raise UsageError("is no folder", where=str(folder), remedy="name a folder of scenario files")
     for place in _folders(folder):
-        if (place / f"{name}.yaml").is_file():
-            return place / f"{name}.yaml"
+        if os.path.isfile(file := place / f"{name}.yaml"):  # noqa: PTH113 - Path's own raises for names that are too long
+            return file
     where = str(folder) if folder is not None else "scenarios"
     remedy = did_you_mean(name, names(folder), else_say="there are {known}")
     raise UsageError(f"there is no scenario {name!r}", where=where, remedy=remedy)

@@ -105,9 +105,14 @@ def base_url(url: str) -> str:
     Raises:
         UsageError: no http(s) URL.
     """
-    parts = urlsplit(url if "//" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        usable = parts.scheme in ("http", "https") and (parts.port is None or parts.port > 0)
+        name = parts.hostname if usable else None
+    except ValueError:
+        name = None
+    if not name:
         raise UsageError(f"{url!r} is no address of a server", where="--server", remedy="write http://127.0.0.1:8000")
     path = parts.path.rstrip("/").removesuffix("/v1")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    host = f"[{name}]" if ":" in name else name
     return f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "") + path

@@ -99,7 +99,7 @@ def settings_from(preset: str, *, factor: float = 1.0, pace_s: float | None = No
     known = PRESETS.get(preset)
     if known is None:
         raise UsageError(f"no preset is named {preset!r}", where="--preset", remedy=f"choose one of {', '.join(PRESETS)}")
-    if factor <= 0:
+    if not 0 < factor < float("inf"):  # nan compares false with everything
         raise UsageError("the speed factor must be above 0", where="--speed", remedy="give 20 for twenty times as fast")
     chosen = {key: value for key, value in given.items() if value is not None}
     settings = Settings(preset=preset, speed=known.speed.faster(factor), **{**_server(known), **chosen})
