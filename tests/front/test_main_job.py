@@ -159,6 +159,7 @@ def test_a_mistake_is_one_line_and_exit_2_before_the_first_request(
     assert done.folders == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_every_record_and_writes_every_file(slow_server: Simulator, tmp_path: Path):
     """What was in flight is cancelled and recorded; totals are the records; exit 130."""
     options = ["--host", slow_server.url, "--ways", "4", "--no-sidecar", "--html", str(tmp_path / "out.html")]
@@ -170,10 +171,12 @@ def test_ctrl_c_keeps_every_record_and_writes_every_file(slow_server: Simulator,
     assert (tmp_path / "out.html").exists()
 
 
-def test_the_death_of_the_engine_is_an_error_and_no_hang(slow_server: Simulator, tmp_path: Path):
-    """Exit 3 with a clear line; its requests are known as lost."""
+@pytest.mark.slow
+def test_the_engine_goes_first_and_its_death_is_an_error_and_no_hang(slow_server: Simulator, tmp_path: Path):
+    """While it lives its priority is above Locust's; when it dies: exit 3, a clear line, its requests known as lost."""
     with locust(tmp_path, "--host", slow_server.url, "--ways", "4", "--no-sidecar") as running:
         _wait_for_phase(running, "measured")
+        assert os.getpriority(os.PRIO_PROCESS, _engines(running)[0]) < os.getpriority(os.PRIO_PROCESS, running.process.pid)
         os.kill(_engines(running)[0], signal.SIGKILL)
         assert running.wait() == 3
     assert "the engine process ended by itself" in running.output
@@ -181,6 +184,7 @@ def test_the_death_of_the_engine_is_an_error_and_no_hang(slow_server: Simulator,
     assert running.run.lost
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_work_exactly(server: Simulator, tmp_path: Path, unused_tcp_port: int):
     """The plan is on the master, workers pull: 21 requests, none twice, in one folder."""
     ports = ["--master-port", str(unused_tcp_port), "--master-bind-port", str(unused_tcp_port)]

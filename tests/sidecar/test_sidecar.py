@@ -225,6 +225,7 @@ def test_another_one_goes_on_in_the_same_file(start: Start, tmp_path: Path):
     assert len(starts) == 2
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_survived_and_said(start: Start, tmp_path: Path):
     """Samples are still served while the disk is full, and it says so."""
     place = tmp_path / "disk"

@@ -56,6 +56,10 @@ class Listener:
         """The process is gone, and was not asked to go."""
 
 
+PRIORITY_STEPS = 5
+"""Steps of niceness between this process and its engine: three times its share of a core that both want."""
+
+
 class Bridge:
     """One engine process. All methods may be called from any greenlet of the process that started it; none from another."""
 
@@ -80,6 +84,7 @@ class Bridge:
         self._process = subprocess.Popen(
             command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=2, start_new_session=True
         )
+        _put_first(self._process.pid)
         theirs.close()
         self._socket = ours
         self._writer = gevent.spawn(self._write)
@@ -275,6 +280,20 @@ class Bridge:
         self._waiting.clear()
         self._idle.set()
         self._listener.engine_died(self.died)
+
+
+def _put_first(engine_pid: int) -> None:
+    """The engine stamps, this process counts: where both want one core, the engine goes first.
+
+    Without it a burst of answers that Locust works through held the engine off its sockets for 20 ms (64 streams on one core),
+    and first tokens merged with later ones. Only a privileged process may raise a priority; any may lower its own.
+    """
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        os.setpriority(os.PRIO_PROCESS, engine_pid, own - PRIORITY_STEPS)
+    except PermissionError:
+        if own <= os.getpriority(os.PRIO_PROCESS, engine_pid):
+            os.setpriority(os.PRIO_PROCESS, 0, own + PRIORITY_STEPS)
 
 
 def _nobody() -> None:
