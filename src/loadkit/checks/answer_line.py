@@ -15,6 +15,9 @@ _NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,  '_]*(?:\.\d+)?")
 _WORD = re.compile(r"[^\s,;/|、，；。()\[\]<>\"'`*]+")
 ABSENT = "NONE"
 
+TAIL = 200
+"""Characters of the end of an answer that are quoted where its last line was looked for."""
+
 
 def answer_line(record: Record, check: AnswerLine) -> Finding:
     """Judges the last line of the answer.
@@ -68,7 +71,7 @@ def _without_line(record: Record, text: str, check: AnswerLine) -> Finding:
         return Finding(Answer.REFUSED, quoted(text))
     if _normal(check.value, check) in _values(text, check):
         return malformed("the right value without an ANSWER line")
-    return Finding(Answer.NO_ANSWER, f"no ANSWER line: {quoted(text[-200:])}")
+    return Finding(Answer.NO_ANSWER, f"no ANSWER line: {quoted(text if len(text) <= TAIL else '…' + text[-TAIL:])}")
 
 
 def _values(text: str, check: AnswerLine) -> set[str]:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import gevent
+import locust.stats
 from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
 from loadkit.clock import SystemClock
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 HALT_S = 3.0
 WATCH_S = 0.5
+NEVER_S = 10**9
+"""Locust prints its tables once at the start, and again when the run is over (`--print-stats` brings them back)."""
 
 
 class Session:
@@ -71,6 +74,12 @@ class Session:
         self.lead = Lead(self.environment, clock=self._clock, live=self.live, send=self._to_desks, workplace=self._workplace)
         if self._starts_at_once() and not self.environment.host:
             self.lead.start_simulator()
+        if self._shows_progress() and not getattr(self.environment.parsed_options, "print_stats", False):
+            locust.stats.CONSOLE_STATS_INTERVAL_SEC = NEVER_S  # our lines say more, and are not a page every two seconds
+
+    def _shows_progress(self) -> bool:
+        parsed = self.environment.parsed_options
+        return bool(getattr(parsed, "headless", False)) and not getattr(parsed, "only_summary", False)
 
     def _starts_at_once(self) -> bool:
         parsed = self.environment.parsed_options
@@ -142,8 +151,7 @@ class Session:
 
     def _show_progress(self) -> None:
         """Headless, and not with `--only-summary`; rich is imported only here."""
-        parsed = self.environment.parsed_options
-        if getattr(parsed, "headless", False) and not getattr(parsed, "only_summary", False):
+        if self._shows_progress():
             from loadkit.front.progress import Progress
 
             self._progress = Progress(self.live)

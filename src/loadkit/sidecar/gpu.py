@@ -60,7 +60,7 @@ class Gpus:
             try:
                 import pynvml
             except ImportError as problem:
-                raise Missing("no nvidia-ml-py: pip install 'loadkit[gpu]'") from problem
+                raise Missing("no nvidia-ml-py, so no GPU figures; for an NVIDIA GPU: pip install 'loadkit[gpu]'") from problem
             self._nvml = pynvml
         return self._nvml
 

@@ -75,6 +75,8 @@ class Services:
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise Missing(f"systemctl did not answer ({type(problem).__name__})") from problem
         if done.returncode != 0:
+            if "not been booted with systemd" in done.stderr:
+                raise Missing("no systemd runs here, so failed units can't be compared before and after")
             raise Missing(f"systemctl: {(done.stderr.strip().splitlines() or ['no reason given'])[0][:200]}")
         return done.stdout
 
