@@ -97,7 +97,8 @@ def test_inputs_of_an_earlier_run_are_asked_again(tmp_path):
     ("name", "options", "says"),
     [
         ("ask", ("--scenario", "shrt"), "did you mean 'short'?"),
-        ("context", ("--inputs", "nowhere"), "holds no context.json"),
+        ("context", ("--inputs", "nowhere"), "write the path of a folder that exists"),
+        ("context", ("--inputs", "/"), "holds no context.json"),
         ("retrieval", ("--rungs", "0.5"), "--rungs"),
     ],
 )
