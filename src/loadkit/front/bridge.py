@@ -56,8 +56,8 @@ class Listener:
         """The process is gone, and was not asked to go."""
 
 
-PRIORITY_STEPS = 5
-"""Steps of niceness between this process and its engine: three times its share of a core that both want."""
+PRIORITY_STEPS = 10
+"""Steps of niceness between this process and its engine: about nine times its share of a core that both want."""
 
 
 class Bridge:
