@@ -32,6 +32,7 @@ from loadkit.request import Request, Target, wire_body
 from loadkit.transport.measuring import MeasuringTransport, server_of
 from loadkit.transport.ordinary import ordinary_client, ordinary_exchange
 from loadkit.transport.route import route
+from loadkit.transport.turns import Turns
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -107,6 +108,7 @@ class Client:
         self._headers = _standing_headers(target)
         self._receptions: set[Reception] = set()
         self._tokens_ended: int | None = 0
+        self._endings = Turns()
 
     @cached_property
     def sdk(self) -> AsyncOpenAI:
@@ -161,6 +163,8 @@ class Client:
         finally:
             self._receptions.discard(reception)
             self._tokens_ended = _sum_of((self._tokens_ended, reception.tokens_seen))
+        with contextlib.suppress(asyncio.CancelledError):  # it came too late: the answer is there
+            await self._endings.take()
         return self._ended(self._record(start, reception, *outcome_of(reception)))
 
     async def open_ahead(self, count: int, *, connect_s: float | None = None) -> None:
