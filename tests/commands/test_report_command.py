@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import loadkit
 from loadkit.record import AnchorLine, Start, to_line
 from loadkit.run_folder import SAMPLES, records_file, write_manifest
 from recorded import BOOT, T0, WALL0, S, case, record, watched
@@ -29,12 +30,6 @@ for number in range(10_000):
     time.sleep(0.003)
     file.append(to_line(one))
 """
-
-
-def loadkit(*arguments, cwd=None):
-    environment = {**os.environ, "XDG_STATE_HOME": "/nonexistent", "LOADKIT_LANG": "en"}
-    command = [sys.executable, "-m", "loadkit", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment, cwd=cwd)
 
 
 def folder_of(path, records, *, samples=(), **manifest):
@@ -64,7 +59,7 @@ def test_a_run_that_was_killed_is_told_from_its_files_alone(tmp_path):
         ):
             time.sleep(0.02)
         os.kill(writer.pid, signal.SIGKILL)
-    told = loadkit("report", folder)
+    told = loadkit("report", folder, process=True)
     starts, ended = (records_file(folder).read_text().count(f'"kind":"{kind}"') for kind in ("start", "record"))
     assert told.returncode == 3, told.stderr
     assert f"ABORTED (the run was killed) · COMPLETED {ended}/{starts}" in told.stdout
@@ -74,7 +69,7 @@ def test_a_run_that_was_killed_is_told_from_its_files_alone(tmp_path):
 
 def test_the_exit_code_is_the_runs_and_json_has_stdout_for_itself(tmp_path):
     """Tables go to stderr with --json."""
-    told = loadkit("report", folder_of(tmp_path / "ok", [record("a")]), "--json")
+    told = loadkit("report", folder_of(tmp_path / "ok", [record("a")]), "--json", process=True)
     assert told.returncode == 0
     assert json.loads(told.stdout)["exit_code"] == 0
     assert "PASS (0)" in told.stderr
@@ -143,7 +138,7 @@ def test_runs_are_listed_with_label_verdict_and_headline(tmp_path):
     listed = [json.loads(line) for line in loadkit("runs", "--json", cwd=tmp_path).stdout.splitlines()]
     assert [(row["folder"], row["label"], row["exit_code"]) for row in listed] == [("a", "t", 5), ("b", "second", None)]
     assert "MEASUREMENT INVALID (no_usage)" in listed[0]["headline"]
-    assert "second" in loadkit("runs", cwd=tmp_path).stdout
+    assert "second" in loadkit("runs", cwd=tmp_path, process=True).stdout
     assert loadkit("runs", "elsewhere", cwd=tmp_path).returncode == 2
 
 

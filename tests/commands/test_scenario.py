@@ -1,23 +1,21 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command_line import Done, loadkit
 from odd_servers import Odd, serving
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
-def loadkit(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "loadkit", "scenario", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+def scenario(*words: str, process: bool = False) -> Done:
+    return loadkit("scenario", *words, process=process)
 
 
 def test_check_says_what_a_file_holds():
     """Cases, requests and checks, counted."""
-    done = loadkit("check", str(SCENARIOS / "chat.yaml"), "retrieval")
+    done = scenario("check", str(SCENARIOS / "chat.yaml"), "retrieval")
     assert done.returncode == 0
     assert "ok: 1 case(s), 5 request(s), 5 check(s)" in done.stdout
     assert "questions front, middle, back, front, absent" in done.stdout
@@ -27,14 +25,14 @@ def test_check_ends_with_the_first_mistake(tmp_path):
     """One line on stderr that names file, key and remedy; exit 2."""
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\npromts: []\n", encoding="utf-8")
-    done = loadkit("check", str(path))
+    done = scenario("check", str(path), process=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.strip() == f"loadkit: {path}: promts: unknown key; did you mean 'prompts'?"
 
 
 def test_show_labels_an_estimate():
     """Without a server the counts are estimates, and say so."""
-    done = loadkit("show", "smoke")
+    done = scenario("show", "smoke")
     assert done.stdout.count("tokens, estimated") == 3
     assert 'check: {"check":"number"' in done.stdout
 
@@ -42,13 +40,13 @@ def test_show_labels_an_estimate():
 def test_show_asks_a_server_for_exact_counts():
     """With --host the counts are the server's own."""
     with serving(Odd(counted=123)) as url:
-        done = loadkit("show", "smoke", "--host", url.removesuffix("/v1"))
+        done = scenario("show", "smoke", "--host", url.removesuffix("/v1"))
     assert done.stdout.count("123 tokens by the server") == 3
 
 
 def test_show_prints_whole_bodies():
     """One JSON object a line, as it would be sent."""
-    done = loadkit("show", "tools", "--bodies")
+    done = scenario("show", "tools", "--bodies")
     bodies = [json.loads(line) for line in done.stdout.splitlines()]
     assert [body["tool_choice"] for body in bodies] == ["auto"] * 3
     assert len({body["cache_salt"] for body in bodies}) == 3
@@ -57,4 +55,4 @@ def test_show_prints_whole_bodies():
 @pytest.mark.parametrize("name", ["short", "retrieval-zh"])
 def test_list_names_what_there_is(name):
     """The bundled scenarios can be named from anywhere."""
-    assert name in loadkit("list").stdout
+    assert name in scenario("list").stdout

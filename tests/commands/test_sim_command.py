@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from command_line import loadkit
+
 COMMAND = [sys.executable, "-m", "loadkit", "sim", "--preset", "instant"]
 
 
@@ -53,7 +55,7 @@ def test_signals_end_it(number: signal.Signals):
 )
 def test_mistakes_are_one_line_and_exit_2(options: list[str], words: str):
     """What is wrong, where, and what to do; never a traceback."""
-    done = subprocess.run([*COMMAND, "--port", "0", *options], capture_output=True, text=True, check=False, timeout=60)
+    done = loadkit("sim", "--preset", "instant", "--port", "0", *options)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,13 +1,12 @@
 """`loadkit compare` as it is typed: sides, exit codes, JSON, HTML, and mistakes."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import pytest
 
+from command_line import Done, loadkit
 from compare.generated import Asked, Made, write
 
 EAGER = {"server": {"version": "0.32.0", "arguments": ["--max-num-seqs", "4", "--enforce-eager"], "image_digest": "sha256:aa"}}
@@ -26,21 +25,13 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def loadkit(runs: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "loadkit", "compare", *words]
-    return subprocess.run(
-        command,
-        cwd=runs,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": "/usr/bin:/bin", "LANG": "C", **environment},
-    )
+def compare(runs: Path, *words: str, process: bool = False) -> Done:
+    return loadkit("compare", *words, cwd=runs, process=process)
 
 
 def test_labels_name_sides(runs: Path):
     """All runs of a label; the table has both medians, the interval and the word."""
-    result = loadkit(runs, "eager", "graph", "--run-dir", ".", "--factor", "enforce_eager")
+    result = compare(runs, "eager", "graph", "--run-dir", ".", "--factor", "enforce_eager", process=True)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("graph is FASTER: decode rate (1 way)")
     assert "3 and 3 launches, unpaired" in result.stdout
@@ -48,7 +39,7 @@ def test_labels_name_sides(runs: Path):
 
 def test_several_folders_follow_against(runs: Path):
     """As one writes it: A1 A2 A3 --against B1 B2 B3, options before or after."""
-    result = loadkit(runs, "--factor", "server", "e0", "e1", "e2", "--against", "g0", "g1", "g2", "--json", "-")
+    result = compare(runs, "--factor", "server", "e0", "e1", "e2", "--against", "g0", "g1", "g2", "--json", "-")
     found = orjson.loads(result.stdout)
     assert [len(side["launches"]) for side in found["sides"]] == [3, 3]
     assert found["primary"]["word"] == "better"
@@ -57,7 +48,7 @@ def test_several_folders_follow_against(runs: Path):
 
 def test_json_and_page_agree_with_the_table(runs: Path):
     """One comparison, three forms; the page loads nothing from elsewhere."""
-    result = loadkit(runs, "eager", "graph", "--run-dir", ".", "--factor", "server", "--json", "c.json", "--html", "c.html")
+    result = compare(runs, "eager", "graph", "--run-dir", ".", "--factor", "server", "--json", "c.json", "--html", "c.html")
     found = orjson.loads((runs / "c.json").read_bytes())
     page = (runs / "c.html").read_text()
     assert result.stdout.splitlines()[0] == found["headline"]
@@ -83,11 +74,17 @@ def test_json_and_page_agree_with_the_table(runs: Path):
 )
 def test_exit_codes_and_mistakes(runs: Path, words, code, says):
     """0, 1, 2, 5 and 6 as documented; a mistake is one line and no traceback."""
-    result = loadkit(runs, *words, "--run-dir", ".")
+    result = compare(runs, *words, "--run-dir", ".")
     output = result.stdout + result.stderr
     assert result.returncode == code, output
     assert says in output
     assert "Traceback" not in output
+
+
+def test_a_mistake_ends_the_process_in_one_line(tmp_path: Path):
+    """As a shell sees it: exit code 2, nothing on stdout."""
+    result = compare(tmp_path, "e0", process=True)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), result.stderr
 
 
 def test_what_is_in_a_run_can_not_break_the_page(tmp_path: Path):
@@ -95,7 +92,7 @@ def test_what_is_in_a_run_can_not_break_the_page(tmp_path: Path):
     asked = [Asked(stage="<script>alert(1)</script>")]
     write(tmp_path / "a", Made(started_s=1.0, asked=[*asked, Asked()], label="<b>"))
     write(tmp_path / "b", Made(started_s=2.0, asked=[*asked, Asked()], label="<i>"))
-    assert loadkit(tmp_path, "a", "b", "--html", "c.html").returncode == 0
+    assert compare(tmp_path, "a", "b", "--html", "c.html").returncode == 0
     page = (tmp_path / "c.html").read_text()
     assert "<script>alert" not in page
     assert "&lt;script&gt;" in page

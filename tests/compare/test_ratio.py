@@ -5,6 +5,7 @@ from math import exp, log
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
 
 from loadkit.compare.ratio import paired, sign_flip_p, unpaired
 
@@ -57,6 +58,26 @@ def test_a_drift_of_one_and_a_half_percent_a_round_makes_the_earlier_difference(
     """Three rounds of A and then three of B: 1.5 % per round alone gives +4.5 %."""
     rounds = [30.032 * 1.015**n for n in range(6)]
     assert 4.4 < (unpaired(rounds[:3], rounds[3:]).ratio - 1) * 100 < 4.7
+
+
+def test_an_interval_beyond_all_numbers_is_none():
+    """Two pairs at a confidence of 0.9999."""
+    estimate = paired([1.0, 2.0], [1.5, 2.0], alpha=0.0001)
+    assert (estimate.low, estimate.high, estimate.p) == (None, None, None)
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss")  # scipy's, of sides that are nearly equal
+@given(sides, st.sampled_from([0.05, 0.01]))
+def test_interval_and_p_are_those_of_the_t_tests(both, alpha):
+    """scipy's one-sample test of the pairs' differences, and its two-sample test with pooled variance."""
+    logs_a, logs_b = ([log(value) for value in side] for side in both)
+    differences = [b - a for a, b in zip(logs_a, logs_b, strict=True)]
+    assume(max(differences) - min(differences) > 1e-6)
+    tests = {paired: stats.ttest_1samp(differences, 0.0), unpaired: stats.ttest_ind(logs_b, logs_a)}
+    for way, test in tests.items():
+        estimate, bounds = way(*both, alpha=alpha), test.confidence_interval(1 - alpha)
+        assert (estimate.low, estimate.high) == pytest.approx((exp(bounds.low), exp(bounds.high)))
+        assert estimate.p == pytest.approx(test.pvalue)
 
 
 @given(sides)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Literal
-
-from scipy import stats
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ def share(right: int, total: int, *, alpha: float = 0.05) -> Share:
     Raises:
         ValueError: `total` is 0 or `right` is outside 0…total.
     """
-    bounds = stats.binomtest(right, total).proportion_ci(1 - alpha, method="wilson")
+    bounds = _stats().binomtest(right, total).proportion_ci(1 - alpha, method="wilson")
     return Share(right=right, total=total, low=float(bounds.low), high=float(bounds.high))
 
 
@@ -63,13 +61,13 @@ def difference(a: Share, b: Share) -> Difference:
 def mcnemar(only_a_right: int, only_b_right: int) -> ShareTest:
     """Exact McNemar on the same items: only those count that one side got right and the other did not."""
     discordant = only_a_right + only_b_right
-    p = float(stats.binomtest(only_a_right, discordant, 0.5).pvalue) if discordant else 1.0
+    p = float(_stats().binomtest(only_a_right, discordant, 0.5).pvalue) if discordant else 1.0
     return ShareTest(name="McNemar", p=p, only_a_right=only_a_right, only_b_right=only_b_right)
 
 
 def fisher(a: Share, b: Share) -> ShareTest:
     """Fisher's exact test of two independent shares (conditional: conservative)."""
-    return ShareTest(name="Fisher", p=float(stats.fisher_exact(_table(a, b)).pvalue))
+    return ShareTest(name="Fisher", p=float(_stats().fisher_exact(_table(a, b)).pvalue))
 
 
 BOSCHLOO_MOST_ITEMS = 200
@@ -82,8 +80,15 @@ def boschloo(a: Share, b: Share) -> ShareTest | None:
         return None
     if a.value == b.value and a.value in (0.0, 1.0):
         return ShareTest(name="Boschloo", p=1.0)  # nothing to search, and scipy divides by zero there
-    return ShareTest(name="Boschloo", p=float(stats.boschloo_exact(_table(a, b)).pvalue))
+    return ShareTest(name="Boschloo", p=float(_stats().boschloo_exact(_table(a, b)).pvalue))
 
 
 def _table(a: Share, b: Share) -> list[list[int]]:
     return [[a.right, b.right], [a.total - a.right, b.total - b.right]]
+
+
+def _stats() -> Any:
+    """Imported when answers are compared: it takes longer than all else that `loadkit compare` does."""
+    from scipy import stats
+
+    return stats
