@@ -157,13 +157,14 @@ class Client:
         try:
             await self._exchange(request, body.content, reception, begin)
         except asyncio.CancelledError:
-            reception.stop()
-            stopped = Failure(kind="cancelled", message="stopped by this side", phase=reception.phase)
-            return self._ended(self._record(start, reception, Outcome.CANCELLED, stopped))
+            if not reception.ended_already:
+                reception.stop()
+                stopped = Failure(kind="cancelled", message="stopped by this side", phase=reception.phase)
+                return self._ended(self._record(start, reception, Outcome.CANCELLED, stopped))
         finally:
             self._receptions.discard(reception)
             self._tokens_ended = _sum_of((self._tokens_ended, reception.tokens_seen))
-        with contextlib.suppress(asyncio.CancelledError):  # it came too late: the answer is there
+        with contextlib.suppress(asyncio.CancelledError):  # too late as well: the answer is there
             await self._endings.take()
         return self._ended(self._record(start, reception, *outcome_of(reception)))
 

@@ -110,6 +110,11 @@ class Reception:
         return self.sent_ns is not None and self.connected_ns is None
 
     @property
+    def ended_already(self) -> bool:
+        """Nothing more comes; `over` says the same, but a task that is cancelled takes that along."""
+        return self._is_over
+
+    @property
     def tokens_seen(self) -> int | None:
         """Output tokens so far; `None` where tokens came and the server did not say how many."""
         running = self.decoder.running_tokens
