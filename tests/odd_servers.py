@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Odd:
-    """What the server has. `seen` collects (path, body) of every POST."""
+    """What the server has. `answers` replaces what a path would answer; `seen` collects (path, body) of every POST."""
 
     owned_by: str = "vllm"
     models: tuple[str, ...] = ("m",)
@@ -27,6 +27,7 @@ class Odd:
     status: int = 200
     metrics: str = ""
     info: dict[str, Any] | None = None
+    answers: dict[str, Any] = field(default_factory=dict)
     seen: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
 
@@ -48,6 +49,8 @@ def _handler(odd: Odd) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             if odd.key and self.headers.get("Authorization") != f"Bearer {odd.key}" and self.path.startswith("/v1"):
                 self.reply(401, {"error": "Unauthorized"})
+            elif self.path in odd.answers:
+                self.reply(200, odd.answers[self.path])
             elif self.path == "/v1/models":
                 self.reply(odd.status, {"data": [self.model(name) for name in odd.models]})
             elif self.path == "/metrics" and odd.metrics:
@@ -60,7 +63,9 @@ def _handler(odd: Odd) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             odd.seen.append((self.path, body))
-            if self.path == "/tokenize" and odd.tokenize:
+            if self.path in odd.answers:
+                self.reply(200, odd.answers[self.path])
+            elif self.path == "/tokenize" and odd.tokenize:
                 self.reply(200, {"count": odd.counted, "tokens": list(range(odd.counted)), "max_model_len": odd.max_model_len})
             elif self.path == "/apply-template":
                 self.reply(200, {"prompt": "".join(message["content"] for message in body["messages"])})
@@ -90,7 +95,8 @@ def _handler(odd: Odd) -> type[BaseHTTPRequestHandler]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(raw)))
             self.end_headers()
-            self.wfile.write(raw)
+            with suppress(BrokenPipeError):  # a client that found enough
+                self.wfile.write(raw)
 
         def log_message(self, *_: Any) -> None:
             """Quiet."""

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "loadkit"
@@ -11,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "loadkit"
 ORDER = [
     "errors", "platforms", "clock", "secrets", "language", "spreadsheet", "assets", "record", "kernel_log", "gauges",
     "incidents", "sidecar_client", "dialect", "case", "request", "questions", "plan", "encoding", "schema", "checks",
-    "scenario", "prefix_cache", "server", "tokens", "documents", "run_folder", "sse", "assembly", "stream", "transport",
+    "scenario", "prefix_cache", "transport", "server", "tokens", "documents", "run_folder", "sse", "assembly", "stream",
     "deadlines", "reception", "outcome", "client", "pacing", "probes", "preflight", "provenance", "engine", "metrics",
     "statistics", "slo", "summary", "export", "verdict", "compare", "report", "simulator", "selftest", "sidecar",
     "experiment", "live", "front", "commands", "cli", "__main__",
@@ -25,10 +26,16 @@ def module_of(path: Path) -> str:
     return top.removesuffix(".py")
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports_of(path: Path) -> set[str]:
     """First-level modules of loadkit that a file imports, also inside functions."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "loadkit":
             parts = node.module.split(".")
             found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
@@ -89,7 +96,7 @@ def test_only_the_front_imports_locust():
         and any(
             (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("locust", "gevent"))
             or (isinstance(node, ast.Import) and any(alias.name.split(".")[0] in ("locust", "gevent") for alias in node.names))
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in ast.walk(parsed(path))
         )
     ]
     assert guilty == []

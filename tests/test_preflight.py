@@ -1,11 +1,15 @@
+import json
 from dataclasses import replace
 
+import httpx2
 import pytest
 
 from loadkit import preflight, scenario
 from loadkit.errors import UsageError
 from loadkit.request import Target
+from loadkit.server import Server
 from odd_servers import Odd, serving
+from wire_servers import Pause, playing, whole
 
 METRICS = """vllm:cache_config_info{block_size="1600",enable_prefix_caching="%s",engine="0"} 1.0
 vllm:spec_decode_num_drafts_total{engine="0"} 0.0
@@ -133,3 +137,103 @@ async def test_a_real_vllm_has_everything(vllm_server):
     assert (found.counts_agree, found.running_usage, found.cached_tokens_reported) == (True, True, True)
     assert found.block_size
     assert found.remarks == ()
+
+
+USAGE = {"prompt_tokens": 5, "completion_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        ["a"],
+        [{"id": None}],
+        {"a": 1},
+        "m",
+        [{"id": "m", "max_model_len": "4096"}],
+        [{"id": "m", "meta": [1], "max_model_len": -1}],
+    ],
+)
+async def test_a_list_of_models_of_any_shape_is_read_or_refused(models):
+    """What stands in the place of a model, a limit or its facts is not taken for one, and is no fault of ours."""
+    with serving(Odd(answers={"/v1/models": {"data": models}})) as url:
+        try:
+            found = await preflight.look(Target(base_url=url, model=""))
+        except UsageError as refused:
+            assert "lists no models; check that --host" in str(refused)
+        else:
+            assert (found.target.model, found.target.max_model_len) == ("m", None)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [[1], "x", {"prompt_tokens": "5"}, {"prompt_tokens": -5}, {**USAGE, "prompt_tokens_details": [3]}, {"prompt_tokens": True}],
+)
+async def test_usage_of_any_shape_is_read_or_left_out(usage):
+    """A server that counts oddly can still be measured; its counts are then unknown."""
+    chunks = f'data: {{"choices": []}}\n\ndata: {json.dumps({"choices": [], "usage": usage})}\n\ndata: [DONE]\n\n'
+    with serving(Odd(answers={"/v1/chat/completions": chunks})) as url:
+        found = await preflight.look(Target(base_url=url, model=""))
+    assert (found.counts_agree, found.cached_tokens_reported) in ((None, False), (False, False))
+
+
+async def test_side_routes_of_any_shape_are_read_or_left_out():
+    """Garbage in /metrics, /version, /server_info and /tokenize is as if they were not there."""
+    odd = Odd(
+        metrics="process_start_time_seconds abc\nvllm:cache_config_info{x",
+        info={"vllm_config": [1]},
+        answers={"/version": {"version": [1]}, "/tokenize": {"tokens": [1, 2], "count": "x"}},
+    )
+    found = await looked(odd)
+    assert "process_start_time_s" not in found.server
+    assert found.counts_agree is False
+
+
+@pytest.mark.parametrize("page", ["<html>Welcome</html>", "", {"hello": 1}])
+async def test_an_answer_that_is_no_stream_is_refused_before_the_run(page):
+    """A page of something else at the same address would fail each request; one line says so instead."""
+    with serving(Odd(answers={"/v1/chat/completions": page})) as url, pytest.raises(UsageError, match="with no stream"):
+        await preflight.look(Target(base_url=url, model=""))
+
+
+async def test_a_redirection_is_named_with_where_it_points_to():
+    """Requests are never redirected, as that would be in their times."""
+    play = [whole("301 Moved Permanently", b"", more="location: https://spark/v1/models\r\n")]
+    async with playing(play) as wire:
+        with pytest.raises(UsageError, match=r"points to https://spark/v1/models \(301\); give the address"):
+            await preflight.look(wire.target)
+
+
+async def test_a_body_that_is_not_encoded_as_it_says_is_one_line():
+    """As a broken proxy sends it."""
+    async with playing([whole("200 OK", b"no gzip", more="content-encoding: gzip\r\n")]) as wire:
+        with pytest.raises(UsageError, match="can't be reached: the body is not encoded as its headers say"):
+            await preflight.look(wire.target)
+
+
+async def test_a_server_that_drips_is_given_up():
+    """The limit is for the whole answer: a byte now and then does not begin it anew."""
+    drips = [b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n", *([b"x", Pause(0.02)] * 200)]
+    async with playing(drips) as wire, Server(wire.target, timeout_s=0.2) as server:
+        with pytest.raises(httpx2.ReadTimeout, match=r"no whole answer within 0\.2 s"):
+            await server.get(f"{wire.base_url}/models")
+
+
+async def test_what_a_server_says_stays_one_line():
+    """Messages of servers have lines of their own, and end with full stops."""
+    body = b'{"error": {"message": "Too much.\\nCome later."}}'
+    async with playing([whole("429 Too Many Requests", body)]) as wire:
+        with pytest.raises(UsageError) as refused:
+            await preflight.look(wire.target)
+    assert str(refused.value).endswith("answers 429: Too much. Come later; wait until the server is healthy")
+
+
+async def test_https_to_a_server_without_tls_is_said_so():
+    """The library's words alone (wrong version number) lead nowhere."""
+    with serving(Odd()) as url, pytest.raises(UsageError, match="write http:// if the server speaks no TLS"):
+        await preflight.look(Target(base_url=url.replace("http:", "https:"), model=""))
+
+
+async def test_side_routes_are_reached_as_requests_are(monkeypatch):
+    """A proxy variable for the world outside does not stand between here and a server on this host."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert (await looked(Odd())).target.model == "m"

@@ -36,7 +36,8 @@ class UsageError(LoadkitError):
     def _sentence(self) -> str:
         place = ": ".join(part for part in (self.where, self.key) if part)
         sentence = f"{place}: {self.problem}" if place else self.problem
-        return f"{sentence}; {self.remedy}" if self.remedy else sentence
+        whole = f"{sentence.rstrip(' .')}; {self.remedy}" if self.remedy else sentence
+        return " ".join(whole.split())  # what a server said may have lines of its own
 
 
 class EngineDied(LoadkitError):

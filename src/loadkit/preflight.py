@@ -17,11 +17,14 @@ from loadkit.probes import Probe
 from loadkit.request import Target, conversation
 from loadkit.schema import did_you_mean
 from loadkit.secrets import masked_text
-from loadkit.server import Reply, Server
+from loadkit.server import Reply, Server, mapping, whole
 from loadkit.tokens import Prompt, ServerTokenizer
 
 TEMPLATE = {"reasoning_effort": "low", "enable_thinking": True}
 """The template arguments that requests carry unless a scenario says otherwise."""
+
+
+UNSECURE = "write http:// if the server speaks no TLS; SSL_CERT_FILE names an authority of your own"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,13 +153,14 @@ async def _models(server: Server) -> list[dict[str, Any]]:
         raise UsageError(
             f"can't be reached: {str(problem) or type(problem).__name__}",
             where=masked_text(server.target.base_url),
-            remedy="start the server, or check --host",
+            remedy=UNSECURE if "SSL" in str(problem) else "start the server, or check --host",
         ) from problem
     _check_status(reply, where)
-    data = reply.data.get("data") if isinstance(reply.data, dict) else None
-    if not isinstance(data, list) or not data:
+    listed = mapping(reply.data).get("data")
+    models = [model for model in listed if isinstance(mapping(model).get("id"), str)] if isinstance(listed, list) else []
+    if not models:
         raise UsageError("lists no models", where=where, remedy="check that --host is a server of the OpenAI API")
-    return [model for model in data if isinstance(model, dict)]
+    return models
 
 
 def _check_status(reply: Reply, where: str) -> None:
@@ -164,19 +168,23 @@ def _check_status(reply: Reply, where: str) -> None:
         raise UsageError(f"refuses the key ({reply.status})", where=where, remedy="set OPENAI_API_KEY to the server's key")
     if reply.status == 404:
         raise UsageError("is not there (404)", where=where, remedy="give the server's address up to /v1 as --host")
+    if reply.location:
+        there = masked_text(reply.location)
+        raise UsageError(
+            f"points to {there} ({reply.status})", where=where, remedy="give the address that it is served at as --host"
+        )
     if not reply.ok:
-        said = str(reply.text or reply.data)[:200]
-        raise UsageError(f"answers {reply.status}: {said}", where=where, remedy="wait until the server is healthy")
+        raise UsageError(f"answers {reply.status}: {reply.said}", where=where, remedy="wait until the server is healthy")
 
 
 def _with_model(target: Target, models: list[dict[str, Any]]) -> Target:
-    names = [str(model.get("id")) for model in models]
+    names = [model["id"] for model in models]
     if target.model and target.model not in names:
         raise UsageError(f"the server has no model {target.model!r}", where="--model", remedy=did_you_mean(target.model, names))
-    chosen = next(model for model in models if not target.model or model.get("id") == target.model)
-    limit = chosen.get("max_model_len") or (chosen.get("meta") or {}).get("n_ctx")
+    chosen = next(model for model in models if not target.model or model["id"] == target.model)
+    limit = whole(chosen.get("max_model_len")) or whole(mapping(chosen.get("meta")).get("n_ctx"))
     owner = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llama.cpp"}.get(str(chosen.get("owned_by")).lower(), "plain")
-    return replace(target, model=str(chosen.get("id")), max_model_len=limit or target.max_model_len, dialect=owner)
+    return replace(target, model=chosen["id"], max_model_len=limit or target.max_model_len, dialect=owner)
 
 
 async def _count(server: Server, template: dict[str, Any]) -> int | None:

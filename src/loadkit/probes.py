@@ -12,11 +12,12 @@ import orjson
 
 from loadkit.errors import UsageError
 from loadkit.secrets import masked_json
-from loadkit.server import Reply, Server
+from loadkit.server import Reply, Server, mapping, whole
 
 MESSAGES = [{"role": "user", "content": "Preflight of a load test: please answer with a single word."}]
 
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_STARTED = re.compile(r"process_start_time_seconds(?:\{.*\})? ([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)\s*$")
 _DROPS_A_BLOCK = ("mtp", "eagle")
 
 
@@ -50,17 +51,29 @@ async def one_token(server: Server, template: dict[str, Any], *, salt: str) -> P
         },
         salt,
     )
+    where = f"{server.target.base_url}/chat/completions"
     if not reply.ok:
         raise UsageError(
-            f"refuses a request for one token ({reply.status}): {_message(reply)}",
-            where=f"{server.target.base_url}/chat/completions",
-            remedy="check --model and OPENAI_API_KEY, and the server's log",
+            f"refuses a request for one token ({reply.status}): {reply.said}", where=where, remedy=_remedy(reply.status)
         )
     chunks = _chunks(reply.text)
     errors = [chunk["error"] for chunk in chunks if chunk.get("error")]
     if errors:
-        raise UsageError(f"fails on a request for one token: {errors[0]}", where=server.target.base_url, remedy="see its log")
+        said = str(mapping(errors[0]).get("message") or errors[0])[:200]
+        raise UsageError(f"fails on a request for one token: {said}", where=server.target.base_url, remedy="see its log")
+    if not chunks and "choices" not in mapping(reply.data):
+        raise UsageError(
+            f"answers a request for one token with no stream: {reply.said}",
+            where=where,
+            remedy="check that --host is a server of the OpenAI API, and what stands between it and here",
+        )
     return _probe(chunks)
+
+
+def _remedy(status: int) -> str:
+    if status in (429, 503):
+        return "wait until the server has room for a request"
+    return "see the server's log" if status >= 500 else "check --model and OPENAI_API_KEY, and the server's log"
 
 
 async def tools_understood(server: Server, *, salt: str) -> bool | None:
@@ -77,7 +90,7 @@ async def facts(server: Server) -> dict[str, Any]:
     )
     found: dict[str, Any] = {"metrics": metrics is not None and metrics.ok}
     if version is not None and version.ok and isinstance(version.data, dict):
-        found["version"] = version.data.get("version")
+        found["version"] = str(version.data.get("version") or "") or None
     if metrics is not None and metrics.ok:
         found |= _from_metrics(metrics.text)
     if info is not None and info.ok and isinstance(info.data, dict):
@@ -92,8 +105,8 @@ def _from_metrics(text: str) -> dict[str, Any]:
     for line in text.splitlines():
         if line.startswith("vllm:cache_config_info{"):
             found["cache_config"] = dict(_LABEL.findall(line))
-        elif line.startswith("process_start_time_seconds"):
-            found["process_start_time_s"] = float(line.rsplit(" ", 1)[1])
+        elif started := _STARTED.match(line):
+            found["process_start_time_s"] = float(started[1])
         elif line.startswith("vllm:spec_decode_num_drafts"):
             found["speculates"] = True
     if "speculates" not in found and "vllm:" in text:
@@ -149,19 +162,14 @@ def _chunks(text: str) -> list[dict[str, Any]]:
 
 
 def _probe(chunks: list[dict[str, Any]]) -> Probe:
-    usages = [chunk["usage"] for chunk in chunks if chunk.get("usage")]
+    usages = [usage for chunk in chunks if (usage := mapping(chunk.get("usage")))]
     last: dict[str, Any] = usages[-1] if usages else {}
-    prints = [chunk["system_fingerprint"] for chunk in chunks if chunk.get("system_fingerprint")]
+    prints = [found for chunk in chunks if isinstance(found := chunk.get("system_fingerprint"), str) and found]
+    thought = mapping(last.get("completion_tokens_details")).get("reasoning_tokens", last.get("reasoning_tokens"))
     return Probe(
-        prompt_tokens=last.get("prompt_tokens"),
-        cached_tokens=(last.get("prompt_tokens_details") or {}).get("cached_tokens"),
-        reasoning_tokens=(last.get("completion_tokens_details") or {}).get("reasoning_tokens", last.get("reasoning_tokens")),
+        prompt_tokens=whole(last.get("prompt_tokens")),
+        cached_tokens=whole(mapping(last.get("prompt_tokens_details")).get("cached_tokens")),
+        reasoning_tokens=whole(thought),
         running_usage=any(chunk.get("choices") and chunk.get("usage") for chunk in chunks),
         system_fingerprint=prints[-1] if prints else None,
     )
-
-
-def _message(reply: Reply) -> str:
-    error = reply.data.get("error") if isinstance(reply.data, dict) else None
-    message = error.get("message") if isinstance(error, dict) else error
-    return str(message or reply.text or reply.data)[:200]

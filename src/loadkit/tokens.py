@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from loadkit import dialect
 from loadkit.case import DOCUMENT_MARK
 from loadkit.errors import UsageError
-from loadkit.server import Reply, Server
+from loadkit.server import Reply, Server, whole
 
 MESSAGE_OVERHEAD = 4
 """Tokens that a ChatML template puts around a message, for the estimate."""
@@ -81,13 +81,13 @@ class ServerTokenizer:
         reply = await (self._llama_cpp(prompt) if self._form == "llama.cpp" else self._messages(prompt))
         tokens = reply.data.get("tokens") if isinstance(reply.data, dict) else None
         if not reply.ok or not isinstance(tokens, list):
-            said = reply.text or reply.data
             raise UsageError(
-                f"/tokenize answered {reply.status}: {str(said)[:200]}",
+                f"/tokenize answered {reply.status}: {reply.said}",
                 where=self._server.root,
                 remedy="check that the server's /tokenize is reachable, or leave planned prompt lengths out",
             )
-        return Count(tokens=reply.data.get("count", len(tokens)), ids=tokens)
+        counted = whole(reply.data.get("count"))
+        return Count(tokens=len(tokens) if counted is None else counted, ids=tokens)
 
     async def _messages(self, prompt: Prompt) -> Reply:
         body: dict[str, Any] = {

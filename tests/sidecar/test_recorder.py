@@ -143,3 +143,22 @@ def test_bisection_finds_what_a_full_read_finds(
     found = lines_between([path], [], from_ns=begin * S, to_ns=(begin + length) * S, boot_id=BOOT)
     wanted = [number for number, at in enumerate(stamps) if begin <= at <= begin + length]
     assert [orjson.loads(raw)["data"]["mem_available_bytes"] for raw in found] == wanted
+
+
+def test_a_line_that_is_being_written_is_not_one_that_the_disk_refused(tmp_path: Path):
+    """Whoever looks while another thread writes must not say that the disk is full."""
+    own = recorder(tmp_path / "s.jsonl")
+    seen: set[int] = set()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            seen.add(own.unwritten_lines)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    for step in range(2000):
+        own.record(sample("host", step, load1=1))
+    over.set()
+    looking.join()
+    assert seen == {0}

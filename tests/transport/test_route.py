@@ -58,3 +58,11 @@ def test_loopback_is_known_by_name_and_address():
     """All of 127/8, ::1 and names under localhost."""
     hosts = ["127.0.0.1", "127.9.9.9", "::1", "localhost", "a.localhost", "10.0.0.1", "spark"]
     assert [host for host in hosts if not is_loopback(host)] == ["10.0.0.1", "spark"]
+
+
+@pytest.mark.parametrize("text", ["::garbage::", "foo://x", "http://", "http://proxy:99999999", "socks4://old"])
+def test_a_proxy_that_is_none_is_refused(text: str):
+    """With the variable's name; a server that needs no proxy does not care."""
+    with pytest.raises(UsageError, match=r"ALL_PROXY: .*is no address of a proxy; write http://proxy:3128, or unset it"):
+        route("http://spark:8000/v1", {"all_proxy": text})
+    assert route("http://127.0.0.1:8000/v1", {"all_proxy": text}).measuring

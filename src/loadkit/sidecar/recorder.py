@@ -43,13 +43,15 @@ class Recorder:
         self._lock = threading.Lock()
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
+        self._full = False
         _end_cut_line(path)
         self._file = LineFile(path)
         self._size = path.stat().st_size
 
     @property
     def unwritten_lines(self) -> int:
-        return len(self._waiting)
+        """Lines that the disk refused; the one that is being written at the moment is none of them."""
+        return len(self._waiting) if self._full else 0
 
     def record(self, sample: Sample) -> None:
         """Write one sample, then let the listeners hear it. Never raises for a full disk."""
@@ -108,12 +110,14 @@ class Recorder:
             try:
                 self._file.append(line)
             except FolderError:
+                self._full = True
                 self._cut_back()
                 return False
             self._waiting.popleft()
             self._waiting_bytes -= len(line)
             self._size += len(line)
             self.lines += 1
+        self._full = False
         return True
 
     def _cut_back(self) -> None:

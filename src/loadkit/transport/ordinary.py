@@ -9,7 +9,6 @@ from typing import Any
 import httpx2
 
 from loadkit.clock import Clock
-from loadkit.errors import UsageError
 from loadkit.transport.receiver import Receiver
 from loadkit.transport.route import Route
 
@@ -38,11 +37,7 @@ def ordinary_client(route: Route) -> httpx2.AsyncClient:
 
         return DefaultAioHttpClient(follow_redirects=False, **shared)
     except ImportError as problem:
-        socks = (route.proxy or "").startswith("socks")
-        what, package = (
-            ("a SOCKS proxy", "socksio") if socks else ("HTTP/2", "h2") if route.http2 else ("https", "openai[aiohttp]")
-        )
-        raise UsageError(f"{what} needs a package that is not installed", remedy=f"pip install '{package}'") from problem
+        raise route.lacks_package() from problem
 
 
 async def ordinary_exchange(http: httpx2.AsyncClient, request: httpx2.Request, receiver: Receiver, clock: Clock) -> None:

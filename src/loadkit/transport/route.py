@@ -10,6 +10,9 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from loadkit.errors import UsageError
+from loadkit.secrets import masked_text
+
+PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,15 @@ class Route:
         except (OSError, ssl.SSLError) as problem:
             raise UsageError(f"can't read certificates: {problem}", where=str(self.ca_file)) from problem
 
+    def lacks_package(self) -> UsageError:
+        """What to say where the client's library misses a package for this route."""
+        what, package = ("https", "openai[aiohttp]")
+        if self.proxy is not None and self.proxy.startswith("socks"):
+            what, package = "a SOCKS proxy", "socksio"
+        elif self.http2:
+            what, package = "HTTP/2", "h2"
+        return UsageError(f"{what} needs a package that is not installed", remedy=f"pip install '{package}'")
+
 
 def route(base_url: str, environment: Mapping[str, str], *, ca_file: Path | None = None, http2: bool = False) -> Route:
     """The route to a server, by its URL and the proxy variables of the environment.
@@ -46,7 +58,7 @@ def route(base_url: str, environment: Mapping[str, str], *, ca_file: Path | None
     host's loopback, and would be in every latency. NO_PROXY takes names, addresses and networks.
 
     Raises:
-        UsageError: the URL has no host or a scheme other than http and https.
+        UsageError: the URL has no host or a scheme other than http and https; or the proxy's variable holds no URL of one.
     """
     parts = urllib.parse.urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -82,8 +94,22 @@ def _proxy(scheme: str, host: str, environment: Mapping[str, str]) -> str | None
         proxies.pop("http_proxy", None)
     if any(_spared(host, entry.strip()) for entry in proxies.get("no_proxy", "").split(",")):
         return None
-    found = next((proxies[name] for name in names if proxies.get(name)), None)
-    return found if found is None or "://" in found else f"http://{found}"
+    variable = next((name for name in names if proxies.get(name)), None)
+    return None if variable is None else _proxy_url(proxies[variable], where=variable.upper())
+
+
+def _proxy_url(text: str, *, where: str) -> str:
+    url = text if "://" in text else f"http://{text}"
+    try:
+        parts = urllib.parse.urlsplit(url)
+        usable = parts.scheme in PROXY_SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UsageError(
+            f"{masked_text(text)!r} is no address of a proxy", where=where, remedy="write http://proxy:3128, or unset it"
+        )
+    return url
 
 
 def _spared(host: str, entry: str) -> bool:
