@@ -47,6 +47,8 @@ class Case:
         stream: whether the answer is streamed.
         document: a text file whose content takes the place of `DOCUMENT_MARK` in a message, so that long documents travel by
             name and are spliced into the body only where it is sent.
+        variables: what was drawn for the scenario's variables, by name, for a locustfile's own check; not in the plan's hash,
+            since the texts hold what was asked.
     """
 
     facts: CaseFacts
@@ -55,3 +57,4 @@ class Case:
     salt_group: str | None = None
     stream: bool = True
     document: Path | None = None
+    variables: dict[str, Any] = field(default_factory=dict)

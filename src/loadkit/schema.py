@@ -43,7 +43,7 @@ def parse(model: type[M], data: Any, *, where: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as mistakes:
-        raise _usage_error(mistakes, where) from None
+        raise usage_error(mistakes, where) from None
 
 
 def read_yaml(path: Path) -> Any:
@@ -87,10 +87,11 @@ def did_you_mean(word: str, known: list[str] | tuple[str, ...], *, else_say: str
     return f"did you mean {close[0]!r}?" if close else else_say.format(known=", ".join(sorted(known)))
 
 
-def _usage_error(mistakes: ValidationError, where: str) -> UsageError:
+def usage_error(mistakes: ValidationError, where: str, at: tuple[int | str, ...] = ()) -> UsageError:
+    """The first mistake as one line; `at` is where the thing that was validated stands in the file."""
     first = mistakes.errors(include_url=False)[0]
     context: dict[str, Any] = dict(first.get("ctx") or {})
-    key = _dotted(first["loc"])
+    key = dotted((*at, *first["loc"]))
     match first["type"]:
         case "unknown_key":
             key = f"{key}.{context['key']}" if key else context["key"]
@@ -115,7 +116,7 @@ def _usage_error(mistakes: ValidationError, where: str) -> UsageError:
     return UsageError(f"{first['msg'][:1].lower()}{first['msg'][1:]}, not {first['input']!r}", where=where, key=key)
 
 
-def _dotted(place: tuple[int | str, ...]) -> str:
+def dotted(place: tuple[int | str, ...]) -> str:
     """`prompts[0].text`; the tags that pydantic adds for unions are left out, as nobody wrote them."""
     text = ""
     for part, before in zip(place, (None, *place), strict=False):

@@ -137,3 +137,37 @@ def test_users_without_tasks_or_plan_are_refused(tmp_path):
     assert "loadkit: Idle: no tasks, and the locustfile has no PlanShape: nothing would be asked; add" in done.output
     assert done.process.returncode == 2
     assert not done.folders
+
+
+def asked_with_check(tmp_path, body: str) -> Locust:
+    """A run of two questions about a drawn number, each judged by a check of its own whose last lines are `body`."""
+    (tmp_path / "own.py").write_text(
+        "from loadkit.front import LLMUser, PlanShape\nfrom loadkit.plan import sequence\n\n\n"
+        f"class Own(LLMUser):\n    def check(self, case, record):\n        {body}\n\n\n"
+        "class Shape(PlanShape):\n    def plan(self, job):\n"
+        '        return sequence(job.cases(), name="own", asked={"answers": True})\n'
+    )
+    (tmp_path / "own.yaml").write_text(
+        "name: own\ncount: 2\nvariables: {n: {range: [12, 40]}, twice: {formula: 2 * n}}\n"
+        "prompts: [{text: 'What is {n} times 2? Answer with the number alone.'}]\n"
+    )
+    with simulator(preset="fast") as sim:
+        return ran(tmp_path, "--host", sim.url, "--scenarios", str(tmp_path), "--scenario", "own", file=tmp_path / "own.py")
+
+
+def test_a_check_of_ones_own_knows_what_was_drawn(tmp_path):
+    """The case carries its variables, so that no text has to be taken apart."""
+    done = asked_with_check(tmp_path, 'return str(case.variables["twice"]) in record.answer')
+    assert "CORRECT 2/2" in done.output
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [('return case.n["x"]', "AttributeError"), ("return 1.5", "1.5 is no opinion"), ("return 7, 'x'", "no opinion")],
+)
+def test_a_check_that_fails_leaves_its_answer_unverified(tmp_path, body, why):
+    """The run goes on to its end, and says where the check failed; it used to wait for ever."""
+    done = asked_with_check(tmp_path, body)
+    assert "COMPLETED 2/2 · CORRECT 0/2 (2 unverified)" in done.output
+    assert why in done.output
+    assert done.process.returncode in (5, 6)

@@ -67,11 +67,61 @@ def test_braces_are_text_where_nothing_is_declared(tmp_path):
     assert drawn[0].turns[0].messages[0]["content"] == "f({x}) = {{x}}"
 
 
-def test_an_unknown_variable_is_named(tmp_path):
-    """With the prompt that uses it."""
-    found = loaded(tmp_path, "variables: {a: [1]}\nprompts: [{name: q, text: '{a} {b}'}]")
-    with pytest.raises(UsageError, match=r"prompt q: there is no variable 'b'"):
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("variables: {a: [1]}\nprompts: [{text: '{a} {b}'}]", "prompts[0].text: there is no variable 'b'; declare it"),
+        ("variables: {total: [1]}\nprompts: [{text: '{totl}'}]", "prompts[0].text: there is no variable 'totl'; did you mean"),
+        ("variables: {a: [1]}\nsystem: '{b}'\nprompts: [{text: x}]", "system: there is no variable 'b'"),
+        (
+            "variables: {a: [1]}\nprompts: [{text: x}, {text: x, checks: [{check: exact, value: '{b}'}]}]",
+            "prompts[1].checks[0].value: there is no variable 'b'",
+        ),
+        (
+            "variables: {a: [x]}\nprompts: [{text: x, checks: [{check: number, value: '{a}'}]}]",
+            "prompts[0].checks[0].value: could not convert",
+        ),
+        ("variables: {a: [x]}\nchecks: [{check: number, value: '{a}'}]\nprompts: [{text: x}]", "checks[0].value: could not"),
+        ("variables: {a: [1]}\nprompts: [{turns: [{text: x}, {text: '{b}'}]}]", "prompts[0].turns[1].text: there is no"),
+        (
+            "variables: {a: [{k: 1}]}\nprompts: [{text: '{a.q}'}]",
+            "prompts[0].text: variable 'a' has no 'q' in {'k': 1}; one of k",
+        ),
+        ("variables: {a: [{k: 1}]}\nprompts: [{text: 'x {a}'}]", "prompts[0].text: {a} has several values; name one of them"),
+        ("variables: {a: [1]}\nprompts: [{text: '{a.q}'}]", "prompts[0].text: variable 'a' is 1 and has no keys; write {a}"),
+        ("variables: {a: {formula: b + 1}}\nprompts: [{text: x}]", "variables.a.formula: there is no variable 'b'"),
+        ("prompts: [{text: x, variables: {a: {formula: b}}}]", "prompts[0].variables.a.formula: there is no variable 'b'"),
+        (
+            "variables: {b: [x], a: {formula: b + 1}}\nprompts: [{text: x}]",
+            "variables.a.formula: 'b' is 'x', and a formula needs",
+        ),
+        ("variables: {a: {formula: 1 // 0}}\nprompts: [{text: x}]", "variables.a.formula: '1 // 0' divides by nought"),
+        ("variables: {a: {formula: 1 +}}\nprompts: [{text: x}]", "variables.a.formula: '1 +' is no formula; use numbers"),
+        ("variables: {a: {formula: min(1)}}\nprompts: [{text: x}]", "variables.a.formula: 'min(1)' is not understood"),
+    ],
+)
+def test_a_mistake_about_variables_names_file_and_key(tmp_path, body, says):
+    """In one line, wherever the variable is used."""
+    found = loaded(tmp_path, body)
+    with pytest.raises(UsageError) as mistake:
         scenario.cases(found)
+    assert str(mistake.value).startswith(f"{found.where}: {says}")
+    assert found.where.endswith(".yaml")
+    assert "\n" not in str(mistake.value)
+
+
+def test_a_mistake_in_a_file_of_prompts_names_that_file(tmp_path):
+    """The scenario's variables are filled in there, too."""
+    (tmp_path / "asked.jsonl").write_text('{"prompt": "{a}"}\n{"prompt": "{b}"}\n')
+    found = loaded(tmp_path, "variables: {a: [1]}\nfile: {path: asked.jsonl}")
+    with pytest.raises(UsageError, match=r"asked\.jsonl: prompts\[1\]\.text: there is no variable 'b'"):
+        scenario.cases(found)
+
+
+def test_what_was_drawn_travels_with_the_case(tmp_path):
+    """For checks of a locustfile, and not in the plan's hash: the texts are."""
+    drawn = scenario.cases(loaded(tmp_path, "variables: {a: {range: [1, 9]}}\nprompts: [{text: 'x {a}'}]"))[0]
+    assert drawn.turns[0].messages[0]["content"] == f"x {drawn.variables['a']}"
 
 
 @pytest.mark.parametrize("formula", ["a ** 9", "__import__('os')", "a.b.c", "a if a else 1", "open('x')"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
+from pydantic import ValidationError
 
 from loadkit.case import Case, Turn
 from loadkit.checks.spec import ADAPTER, ToolCallCheck, plain
@@ -16,7 +17,8 @@ from loadkit.errors import UsageError
 from loadkit.record import CaseFacts
 from loadkit.scenario.prompt_file import read_prompts
 from loadkit.scenario.schema import Prompt, Scenario, TurnFile
-from loadkit.scenario.variables import draw, fill
+from loadkit.scenario.variables import Mistake, Place, draw, fill
+from loadkit.schema import dotted, usage_error
 
 TRIES = 200
 """Draws for one distinct case before its prompt counts as exhausted."""
@@ -41,6 +43,19 @@ class Drawing:
         if isinstance(scenario.budget, int):
             return scenario.budget
         return self.long_max_tokens if scenario.budget == "long" else self.max_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt and its number in the file."""
+
+    prompt: Prompt
+    number: int
+
+    @property
+    def at(self) -> Place:
+        """Where it stands there."""
+        return ("prompts", self.number)
 
 
 def cases(
@@ -79,7 +94,7 @@ def _distinct(scenario: Scenario, prompts: tuple[Prompt, ...], drawing: Drawing)
         prompt = prompts[number % len(prompts)]
         label = f"{number + 1}"
         for attempt in range(1 if number % len(prompts) in exhausted else TRIES):
-            case = _case(scenario, prompt, drawing, label=label, attempt=attempt)
+            case = _case(scenario, Asked(prompt, number % len(prompts)), drawing, label=label, attempt=attempt)
             key = orjson.dumps([turn.messages for turn in case.turns])
             if key not in seen:
                 break
@@ -90,21 +105,11 @@ def _distinct(scenario: Scenario, prompts: tuple[Prompt, ...], drawing: Drawing)
         yield case
 
 
-def _case(scenario: Scenario, prompt: Prompt, drawing: Drawing, *, label: str, attempt: int) -> Case:
+def _case(scenario: Scenario, asked: Asked, drawing: Drawing, *, label: str, attempt: int) -> Case:
+    prompt = asked.prompt
     rng = random.Random(f"{drawing.seed}/{scenario.name}/{label}/{attempt}")
-    where = f"scenario {scenario.name}, prompt {prompt.name or label}"
-    variables = scenario.variables | prompt.variables
-    try:
-        values = draw(variables, rng)
-        turns = _turns(scenario, prompt, values) if variables else _turns(scenario, prompt, None)
-    except KeyError as problem:
-        raise UsageError(
-            f"there is no variable {problem}",
-            where=where,
-            remedy="declare it in variables, or write {{name}} for the text {name}",
-        ) from problem
-    except (ValueError, ZeroDivisionError, TypeError, SyntaxError) as problem:
-        raise UsageError(f"a formula or check can't be worked out: {problem}", where=where) from problem
+    values = _values(scenario, asked, rng)
+    turns = _turns(scenario, asked, values)
     if drawing.speed:
         turns = (Turn(messages=turns[0].messages),)
     return Case(
@@ -113,29 +118,61 @@ def _case(scenario: Scenario, prompt: Prompt, drawing: Drawing, *, label: str, a
         body=body(scenario, drawing, prompt),
         salt_group=salt_group(_policy(scenario, drawing), f"{scenario.name}-{label}", conversation=len(turns) > 1),
         stream=scenario.stream,
+        variables=dict(values or {}),
     )
 
 
-def _turns(scenario: Scenario, prompt: Prompt, values: Mapping[str, Any] | None) -> tuple[Turn, ...]:
+def _values(scenario: Scenario, asked: Asked, rng: random.Random) -> Mapping[str, Any] | None:
+    """What is drawn for one case; `None` where nothing is declared."""
+    variables = scenario.variables | asked.prompt.variables
+    try:
+        return draw(variables, rng) if variables else None
+    except Mistake as mistake:
+        at = (*asked.at, "variables") if mistake.at[0] in asked.prompt.variables else ("variables",)
+        raise _charged(mistake, scenario, at) from None
+
+
+def _charged(mistake: Mistake, scenario: Scenario, at: Place = ()) -> UsageError:
+    """To the scenario's file, or the file of prompts that it names."""
+    place = (*at, *mistake.at)
+    where = scenario.file.path if scenario.file is not None and place[0] == "prompts" else scenario.where
+    return UsageError(mistake.problem, where=where, key=dotted(place), remedy=mistake.remedy)
+
+
+def _turns(scenario: Scenario, asked: Asked, values: Mapping[str, Any] | None) -> tuple[Turn, ...]:
     """All turns of a prompt, filled; where nothing is declared, texts are literal and braces mean nothing."""
+    prompt = asked.prompt
 
-    def filled(thing: Any) -> Any:
-        return thing if values is None else fill(thing, values)
+    def filled(thing: Any, *at: str | int) -> Any:
+        if values is None:
+            return thing
+        try:
+            return fill(thing, values, at)
+        except Mistake as mistake:
+            raise _charged(mistake, scenario) from None
 
-    def checks(specs: tuple[Any, ...]) -> tuple[dict[str, Any], ...]:
-        return tuple(plain(ADAPTER.validate_python(filled(plain(_with_schema(spec, scenario))))) for spec in specs)
+    def checks(specs: tuple[Any, ...], *at: str | int) -> tuple[dict[str, Any], ...]:
+        return tuple(check(spec, *at, "checks", number) for number, spec in enumerate(specs))
 
-    system = ({"role": "system", "content": filled(scenario.system)},) if scenario.system else ()
+    def check(spec: Any, *at: str | int) -> dict[str, Any]:
+        try:
+            return plain(ADAPTER.validate_python(filled(plain(_with_schema(spec, scenario)), *at)))
+        except ValidationError as mistakes:
+            raise usage_error(mistakes, scenario.where, at) from None
+
+    system = ({"role": "system", "content": filled(scenario.system, "system")},) if scenario.system else ()
     if not prompt.turns:
-        messages = [message.model_dump() for message in prompt.messages] or [{"role": "user", "content": prompt.text}]
-        return (Turn(messages=(*system, *filled(messages)), checks=checks(prompt.checks + scenario.checks)),)
+        messages = [message.model_dump() for message in prompt.messages]
+        said = filled(messages, *asked.at, "messages") or [{"role": "user", "content": filled(prompt.text, *asked.at, "text")}]
+        return (Turn(messages=(*system, *said), checks=checks(prompt.checks, *asked.at) + checks(scenario.checks)),)
 
     def turn(number: int, file: TurnFile) -> Turn:
-        said = ({"role": "user", "content": filled(file.text)},) if file.text is not None else ()
+        at = (*asked.at, "turns", number)
+        said = ({"role": "user", "content": filled(file.text, *at, "text")},) if file.text is not None else ()
         return Turn(
             messages=(*(system if number == 0 else ()), *said),
-            tool_results=filled(file.tool_results),
-            checks=checks(file.checks + scenario.checks),
+            tool_results=filled(file.tool_results, *at, "tool_results"),
+            checks=checks(file.checks, *at) + checks(scenario.checks),
             max_tokens=file.max_tokens,
         )
 

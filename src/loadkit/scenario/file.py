@@ -17,7 +17,7 @@ def load(path: Path) -> Scenario:
     Raises:
         UsageError: the file can't be read, or holds a mistake; file, key and remedy are named.
     """
-    scenario = parse(Scenario, read_yaml(path), where=str(path))
+    scenario = parse(Scenario, read_yaml(path), where=str(path)).read_from(str(path))
     if scenario.name != path.stem:
         raise UsageError(
             f"is {scenario.name!r}, but the file is called {path.name}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from loadkit.checks.spec import Check
 from loadkit.schema import Model
@@ -188,6 +188,19 @@ class Scenario(Model):
     )
     stream: bool = Field(default=True, description="without streaming there is no TTFT and no TPOT")
     slo: dict[str, str] = Field(default_factory=dict, description="limits as in `--slo`, for example `ttft_p95: 2s`")
+
+    _path: str | None = PrivateAttr(default=None)
+
+    @property
+    def where(self) -> str:
+        """What a mistake is charged to: the file that it was read from, if there is one."""
+        return self._path or f"scenario {self.name}"
+
+    def read_from(self, path: str) -> Scenario:
+        """The same, knowing its file."""
+        known = self.model_copy()
+        known._path = path
+        return known
 
     @model_validator(mode="after")
     def _one_source(self) -> Scenario:
