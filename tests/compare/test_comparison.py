@@ -184,6 +184,13 @@ def test_a_group_of_the_primary_can_be_named(tmp_path):
     assert (found.primary.measure.metric, found.primary.group) == ("ttft", "2 ways")
 
 
+def test_one_way_may_be_written_like_two_ways(tmp_path):
+    """The stage is called "1 way"; whoever names it "1 ways" means that."""
+    asked = [Asked(stage="2 ways"), Asked(stage="1 way", case="one")]
+    found = compare(*two_sides(tmp_path, 1.0, 2, a={"asked": asked}, b={"asked": asked}), Question(primary="ttft@1 ways"))
+    assert found.primary.group == "1 way"
+
+
 def test_the_others_are_corrected(tmp_path):
     """A secondary metric whose direction does not survive Holm is inconclusive."""
     a = [launch(tmp_path, "a", n, pair=n, asked=[Asked(stage=s, case=s, ttft_s=0.3) for s in "uvwx"]) for n in range(4)]

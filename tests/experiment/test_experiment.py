@@ -33,6 +33,14 @@ def test_two_pairs_are_run_compared_and_left_as_found(bed: Bed):
     assert len(bed.lines("begun")) == 4
 
 
+def test_a_primary_that_no_run_has_ends_it_after_the_first_launch(bed: Bed):
+    """Hours of launches would come to nothing: it says what there is, and brings the default back."""
+    code, output = bed.run(bed.plan(primary="decode_rate@4 ways"))
+    assert code == 3, output
+    assert "primary: 'decode_rate@4 ways' was not measured on both sides; there is: decode_rate@1 way" in output
+    assert (len(bed.lines("ended")), bed.proved()["nothing runs"]) == (1, "ok")
+
+
 def test_a_dry_run_starts_nothing(bed: Bed):
     """Schedule, commands and time are printed; no folder is made."""
     code, output = bed.run(bed.plan(), "--dry-run")

@@ -49,6 +49,7 @@ def test_a_plan_is_read_with_its_arms_in_order(tmp_path):
         ({"arms": {"a": {}, "b": {"base_url": "http://x"}}}, "compose, start or base_url"),
         ({"arms": {"a": {"compose": "compose.yaml", "start": "x"}, "b": {"base_url": "http://x"}}}, "two ways"),
         ({"arms": {"a": {"compose": "nowhere.yaml"}, "b": {"base_url": "http://x"}}}, "no file"),
+        ({"primary": "decode_rat@1 way"}, "primary: there is no metric 'decode_rat'; did you mean 'decode_rate'"),
         ({"primry": "ttft"}, "did you mean 'primary'"),
         ({"waits": {"memory_s": 1000}}, "less than or equal to 900"),
         ({"name": "a b"}, "name"),

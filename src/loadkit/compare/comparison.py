@@ -316,17 +316,39 @@ def _completed(question: Question, declared: Mapping[str, Any]) -> Question:
     )
 
 
+def check_name(primary: str) -> None:
+    """That there is such a metric; whether its group is measured only a run can tell (`check_measured`).
+
+    Raises:
+        UsageError: there is none.
+    """
+    metric = primary.partition("@")[0]
+    known = [*metrics.BY_NAME, THROUGHPUT, MATCHED_TPOT]
+    if metric in known:
+        return
+    near = get_close_matches(metric, known, n=1)
+    remedy = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}"
+    raise UsageError(f"there is no metric {metric!r}", where="--primary", remedy=remedy)
+
+
+def check_measured(primary: str, launches: Side) -> None:
+    """That the primary metric can be compared, as far as launches of one side tell.
+
+    Raises:
+        UsageError: there is no such metric, or it was not measured in them.
+    """
+    records = [record for launch in launches.launches for record in launch.records]
+    table = _Table.of(launches, launches, (*COMPARED, THROUGHPUT, *_metric_of(primary)), shared_lengths(records))
+    _chosen(primary, labels_of(dict.fromkeys(map(group_of, records))), table.names)
+
+
 def _metric_of(primary: str | None) -> tuple[str, ...]:
     """The metric of `--primary`, to be measured even where it is not among those always compared."""
     if primary is None:
         return ()
+    check_name(primary)
     metric = primary.partition("@")[0]
-    if metric in (THROUGHPUT, MATCHED_TPOT) or metric in metrics.BY_NAME:
-        return () if metric in (*COMPARED, THROUGHPUT) else (metric,)
-    known = [*metrics.BY_NAME, THROUGHPUT, MATCHED_TPOT]
-    near = get_close_matches(metric, known, n=1)
-    remedy = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}"
-    raise UsageError(f"there is no metric {metric!r}", where="--primary", remedy=remedy)
+    return () if metric in (*COMPARED, THROUGHPUT) else (metric,)
 
 
 def _chosen(primary: str | None, groups: Mapping[Group, str], known: Sequence[Measure]) -> Measure | None:
@@ -334,10 +356,11 @@ def _chosen(primary: str | None, groups: Mapping[Group, str], known: Sequence[Me
     metric, _, wanted = (primary or DEFAULT_PRIMARY).partition("@")
     candidates = [measure for measure in known if measure.metric == metric]
     if wanted:
-        candidates = [measure for measure in candidates if wanted.strip() in (groups[measure.group], *measure.group.parts)]
+        names = {wanted.strip(), wanted.strip().replace("1 ways", "1 way")}
+        candidates = [measure for measure in candidates if names & {groups[measure.group], *measure.group.parts}]
     if candidates:
         return candidates[0]
     if primary is None:
         return known[0] if known else None
     there = ", ".join(sorted({f"{measure.metric}@{groups[measure.group]}" for measure in known})) or "nothing"
-    raise UsageError(f"{primary!r} was not measured on both sides", where="--primary", remedy=f"measured were: {there}")
+    raise UsageError(f"{primary!r} was not measured on both sides", where="--primary", remedy=f"there is: {there}")

@@ -14,7 +14,7 @@ from loadkit.experiment import host
 from loadkit.experiment.host import Demands, Gate, HostState
 from loadkit.experiment.launch import Bench, end_after_a_kill, launch, server_of
 from loadkit.experiment.ledger import Ended, left, open_ledger
-from loadkit.experiment.outcome import Outcome, comparison, gives_up, is_decided
+from loadkit.experiment.outcome import Outcome, comparison, gives_up, is_decided, unmeasured
 from loadkit.experiment.plan import GIB, Experiment
 from loadkit.experiment.restore import Proved, before, restore, stop_everything
 from loadkit.experiment.schedule import Slot, estimate_s, schedule
@@ -102,7 +102,7 @@ def _all_of_it(conductor: Conductor, was: dict[str, Any]) -> Outcome:
         _say_restored(restored, say)
     if not stopped:
         bench.ledger.note("finished")
-    found = comparison(bench.experiment, bench.ledger)
+    found = None if unmeasured(bench.experiment, bench.ledger) else comparison(bench.experiment, bench.ledger)
     return Outcome(launches=bench.ledger.ended(), comparison=found, restored=restored, stopped=stopped, interrupted=interrupted)
 
 
@@ -143,6 +143,8 @@ def _launches(conductor: Conductor, baseline: HostState) -> None:
         _pass_gate(bench, baseline)
         ended = launch(slot, bench)
         say(f"pair {slot.pair}, {slot.arm}: {ended.state}: {ended.reason}")
+        if reason := unmeasured(bench.experiment, bench.ledger):
+            raise Stopped(reason)
         if gives_up(bench.ledger.ended(), slot.arm, bench.experiment.file.give_up_after):
             raise Stopped(f"{slot.arm} was aborted {bench.experiment.file.give_up_after} times in a row: {ended.reason}")
     _pass_gate(bench, baseline)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loadkit.compare.comparison import Comparison, Question, compare
+from loadkit.compare.comparison import Comparison, Question, check_measured, compare
 from loadkit.compare.judgement import DECIDED
 from loadkit.compare.launch import side
+from loadkit.errors import UsageError
 from loadkit.experiment.ledger import Ended, Ledger
 from loadkit.experiment.plan import Experiment
 from loadkit.experiment.restore import Proved
@@ -57,6 +58,18 @@ def comparison(experiment: Experiment, ledger: Ledger, *, pairs: int | None = No
     a, b = experiment.arm_names
     aborted = tuple(one.words for one in ended if one.state != "finished")
     return compare(side(a, folders[a]), side(b, folders[b]), Question(aborted=aborted))
+
+
+def unmeasured(experiment: Experiment, ledger: Ledger) -> str:
+    """Why the first finished launch has no figure of the primary metric, so that the others would be for nothing; or empty."""
+    finished = [ledger.runs / one.run for one in ledger.ended() if one.state == "finished" and one.run]
+    if len(finished) != 1:
+        return ""
+    try:
+        check_measured(experiment.file.primary, side("launch 1", finished))
+    except UsageError as mistake:
+        return f"{experiment.path}: primary: {mistake.problem}; {mistake.remedy}"
+    return ""
 
 
 def is_decided(found: Comparison | None) -> bool:

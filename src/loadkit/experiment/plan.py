@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from loadkit.compare.comparison import check_name
 from loadkit.compare.judgement import POCOCK_ALPHA
 from loadkit.errors import UsageError
 from loadkit.schema import Model, parse, read_yaml
@@ -194,6 +195,10 @@ def load(path: Path) -> Experiment:
     loaded = Experiment(
         file=parse(ExperimentFile, read_yaml(path), where=str(path)), path=path.resolve(), text=path.read_bytes()
     )
+    try:
+        check_name(loaded.file.primary)
+    except UsageError as mistake:
+        raise UsageError(mistake.problem, where=str(path), key="primary", remedy=mistake.remedy) from None
     named: dict[str, tuple[Path, ...]] = {"locustfile": (loaded.file.locustfile,)}
     named["smoke"] = (loaded.file.smoke,) if loaded.file.smoke else ()
     named |= {f"arms.{name}.compose": arm.compose for name, arm in loaded.file.arms.items()}
