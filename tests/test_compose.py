@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ COMPOSE = shutil.which("docker-compose")
 pytestmark = pytest.mark.skipif(COMPOSE is None, reason="no docker-compose: install Debian's package")
 
 
+@cache
 def configured(*files: str, **variables: str) -> dict[str, Any]:
     """What compose makes of the files: all services, those of profiles too."""
     assert COMPOSE is not None

@@ -73,7 +73,7 @@ def run_python(code: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_the_python_of_the_how_to_runs(tmp_path):
     """All blocks of one page are one program, against a simulator."""
     code = "\n".join(block.text for block in blocks(PYTHON_PAGE, "python") if not block.alone)
-    with simulator(preset="fast") as sim:
+    with simulator() as sim:
         ended = run_python(code.replace(SERVER, sim.url), tmp_path)
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert "completed stop 42" in ended.stdout
@@ -83,7 +83,7 @@ def test_the_python_of_the_how_to_runs(tmp_path):
 def test_the_python_of_the_readme_runs(tmp_path):
     """What a reader copies first."""
     (block,) = blocks(ROOT / "README.md", "python")
-    with simulator(preset="fast") as sim:
+    with simulator() as sim:
         ended = run_python(block.text.replace(SERVER, sim.url), tmp_path)
     assert "COMPLETED 12/12" in ended.stdout, ended.stderr[-2000:]
 

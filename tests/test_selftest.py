@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from loadkit.commands.selftest import app
 from loadkit.errors import LoadkitError
 from loadkit.record import CaseFacts, Events, Outcome, Record, Slot, Usage
-from loadkit.selftest import Load, compare, run, state_file, store
+from loadkit.selftest import compare, state_file
 
 MS = 1_000_000
 
@@ -68,26 +68,21 @@ def test_nothing_to_compare_is_an_error():
         compare([], [truth()], 100.0)
 
 
-def test_a_real_run_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Against the real simulator the token counts agree; the result is stored and read back by reports."""
+def test_a_real_run_is_exact_and_the_command_exits_with_its_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Against the real simulator token counts agree; exit 0 or 5, a line that says which, JSON, and a result for reports."""
     from loadkit.summary.doubts import self_test
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    result = run(Load(streams=3, interval_ms=40), most=1)
-    assert result.rungs[0].tokens_exact
-    assert 290 < result.rungs[0].events <= 300  # a hidden token or two makes no event
-    store(result, state_file())
-    found = self_test()
-    assert found is not None
-    assert found["passed"] is result.passed
-    assert json.loads(state_file().read_text())["exit_code"] in (0, 5)
-
-
-def test_the_command_exits_with_its_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Exit 0 or 5, a line that says which, and JSON on request."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     file = tmp_path / "out.json"
-    done = CliRunner().invoke(app, ["--streams", "2", "--interval-ms", "60", "--rungs", "1", "--json", str(file)])
+    done = CliRunner().invoke(app, ["--streams", "3", "--interval-ms", "40", "--rungs", "1", "--json", str(file)])
     facts = json.loads(file.read_text())
+    (rung,) = facts["rungs"]
+    assert rung["tokens_exact"]
+    assert 290 < rung["events"] <= 300  # a hidden token or two makes no event
+    assert facts["exit_code"] in (0, 5)
     assert done.exit_code == facts["exit_code"]
     assert ("MET" in done.output) and (("NOT MET" in done.output) is (facts["exit_code"] == 5))
+    assert json.loads(state_file().read_text()) == facts
+    found = self_test()
+    assert found is not None
+    assert found["passed"] is facts["passed"]

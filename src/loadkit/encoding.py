@@ -6,7 +6,7 @@ scripts/make_ranks.py; characters a token are near those of real tokenizers in E
 
 from __future__ import annotations
 
-import base64
+from binascii import a2b_base64
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -33,4 +33,4 @@ def bundled() -> tiktoken.Encoding:
 
 def ranks_of(lines: bytes) -> dict[bytes, int]:
     """Reads tiktoken's file format: base64 of a token and its rank, one a line."""
-    return {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines.splitlines())}
+    return {a2b_base64(token): int(rank) for token, rank in (line.split() for line in lines.splitlines())}

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from loadkit.request import Target, first_request, has_next, next_request
 from loadkit.scenario import Drawing
 from loadkit.server import Server
 from loadkit.tokens import ServerTokenizer
-from simulator_process import simulator
+from simulator_process import Simulator, simulator
 
 Asked = list[tuple[Case, Record, Answer]]
 
@@ -54,20 +54,25 @@ async def about_documents(url: str, folder: Path, name: str, *, rungs: Sequence[
     return await asked(found.target, made.cases)
 
 
+@pytest.fixture(scope="module")
+def sim() -> Iterator[Simulator]:
+    """One for all that ask a sound model: each asks under a run id of its own, so it finds nothing of the others cached."""
+    with simulator() as running:
+        yield running
+
+
 @pytest.mark.parametrize("name", ["short", "code", "tools", "smoke", "chat"])
-async def test_a_sound_model_is_right_in_every_scenario(name):
+async def test_a_sound_model_is_right_in_every_scenario(sim, name):
     """Every prompt can be answered from its own text, and the right answer is recognised."""
-    with simulator() as sim:
-        target = Target(base_url=sim.base_url, model=sim.model)
-        answers = await asked(target, scenario.cases(scenario.find(name), Drawing(seed=3), count=6))
+    target = Target(base_url=sim.base_url, model=sim.model)
+    answers = await asked(target, scenario.cases(scenario.find(name), Drawing(seed=3), count=6))
     assert {answer for _, _, answer in answers} == {Answer.CORRECT}
 
 
-@pytest.mark.parametrize(("name", "rungs"), [("retrieval", [8, 16]), ("retrieval-zh", [8]), ("prefix", [8])])
-async def test_lengths_and_hits_are_as_planned(tmp_path, name, rungs):
+@pytest.mark.parametrize(("name", "rungs"), [("retrieval", [4, 8]), ("retrieval-zh", [8]), ("prefix", [8])])
+async def test_lengths_and_hits_are_as_planned(sim, tmp_path, name, rungs):
     """usage = plan for every request; cached = formula; and the record asked for is found."""
-    with simulator() as sim:
-        answers = await about_documents(sim.base_url, tmp_path, name, rungs=rungs)
+    answers = await about_documents(sim.base_url, tmp_path, name, rungs=rungs)
     for case, record, answer in answers:
         assert record.usage.prompt_tokens == case.facts.planned_prompt_tokens
         assert record.usage.cached_tokens == case.facts.expected_cached_tokens
@@ -75,10 +80,9 @@ async def test_lengths_and_hits_are_as_planned(tmp_path, name, rungs):
     assert any(case.facts.expected_cached_tokens for case, _, _ in answers)
 
 
-async def test_the_answers_of_cold_and_warm_are_the_same(tmp_path):
+async def test_the_answers_of_cold_and_warm_are_the_same(sim, tmp_path):
     """At temperature 0 a cached prefix changes no word (on the simulator, whose answers depend on the prompt alone)."""
-    with simulator() as sim:
-        answers = await about_documents(sim.base_url, tmp_path, "prefix", rungs=[8])
+    answers = await about_documents(sim.base_url, tmp_path, "prefix", rungs=[8])
     pairs: dict[str, set[str | None]] = {}
     for case, record, _ in answers:
         pairs.setdefault(case.facts.tags["pair"], set()).add(record.answer)
@@ -124,29 +128,27 @@ async def test_a_draft_model_costs_a_block():
     assert found.drops_last_block is True
 
 
-async def test_two_runs_of_one_seed_share_nothing_in_the_cache(tmp_path):
+async def test_two_runs_of_one_seed_share_nothing_in_the_cache(sim, tmp_path):
     """Another run id is another salt: the same documents are cold again."""
-    with simulator() as sim:
-        target = Target(base_url=sim.base_url, model=sim.model)
-        cases = scenario.cases(scenario.find("chat"), Drawing(seed=1), count=1)
-        first = await asked(target, cases, "one")
-        second = await asked(target, cases, "two")
+    target = Target(base_url=sim.base_url, model=sim.model)
+    cases = scenario.cases(scenario.find("chat"), Drawing(seed=1), count=1)
+    first = await asked(target, cases, "one")
+    second = await asked(target, cases, "two")
     assert [first[0][1].usage.cached_tokens, second[0][1].usage.cached_tokens] == [0, 0]
     assert first[-1][1].usage.cached_tokens > 0
 
 
-async def test_a_warm_scenario_is_primed_and_then_found_warm(tmp_path):
+async def test_a_warm_scenario_is_primed_and_then_found_warm(sim, tmp_path):
     """The plan asks each case once as a warm-up; the measured one finds its own prompt cached."""
     text = " ".join(f"Line {number} of the notes." for number in range(60))
     (tmp_path / "notes.yaml").write_text(f"name: notes\ncache: warm\nprompts:\n  - text: {text} How many lines are there?\n")
     plan = sequence(scenario.cases(scenario.load(tmp_path / "notes.yaml")), name="notes")
     assert [stage.phase for stage in plan.stages] == [Phase.WARMUP, Phase.MEASURED]
-    with simulator() as sim:
-        target = Target(base_url=sim.base_url, model=sim.model)
-        async with Client(target) as client:
-            items = [item for stage in plan.stages for item in stage.items]
-            sent = [first_request(item.case, id=item.id, target=target, slot=item.slot, run_id="r") for item in items]
-            records = [await client.send(request) for request in sent]
+    target = Target(base_url=sim.base_url, model=sim.model)
+    async with Client(target) as client:
+        items = [item for stage in plan.stages for item in stage.items]
+        sent = [first_request(item.case, id=item.id, target=target, slot=item.slot, run_id="r") for item in items]
+        records = [await client.send(request) for request in sent]
     assert records[0].usage.cached_tokens == 0 < records[1].usage.cached_tokens
 
 
@@ -171,27 +173,25 @@ async def test_a_real_vllm_takes_every_body(vllm_server):
         assert {record.http_status for _, record, _ in answers} == {200}
 
 
-async def test_a_scenario_of_ones_own_is_asked(tmp_path):
+async def test_a_scenario_of_ones_own_is_asked(sim, tmp_path):
     """From file to verdict, with a system message and a JSONL file."""
     (tmp_path / "sums.jsonl").write_text('{"prompt": "What is 17 * 23? Answer with the number alone.", "answer": "391"}\n')
     (tmp_path / "sums.yaml").write_text("name: sums\nsystem: Be brief.\nfile: {path: sums.jsonl}\n")
-    with simulator() as sim:
-        target = Target(base_url=sim.base_url, model=sim.model)
-        answers = await asked(target, scenario.cases(scenario.load(tmp_path / "sums.yaml")))
+    target = Target(base_url=sim.base_url, model=sim.model)
+    answers = await asked(target, scenario.cases(scenario.load(tmp_path / "sums.yaml")))
     assert [answer for _, _, answer in answers] == [Answer.CORRECT]
 
 
-def test_the_fit_of_a_document_asks_the_server_as_often_as_allowed(tmp_path):
+def test_the_fit_of_a_document_asks_the_server_as_often_as_allowed(sim, tmp_path):
     """Three calls of /tokenize a document, one a question; the truth log of the simulator is not needed to count them."""
 
     async def calls() -> tuple[int, int]:
-        with simulator() as sim:
-            target = Target(base_url=sim.base_url, model=sim.model, max_model_len=131072)
-            async with Server(target) as server:
-                tokenizer = ServerTokenizer(server)
-                found = scenario.find("retrieval")
-                made = await prepare(found, Drawing(), tokenizer, target=target, folder=tmp_path, rungs_k=[8, 64])
-                return tokenizer.calls, len(made.documents)
+        target = Target(base_url=sim.base_url, model=sim.model, max_model_len=131072)
+        async with Server(target) as server:
+            tokenizer = ServerTokenizer(server)
+            found = scenario.find("retrieval")
+            made = await prepare(found, Drawing(), tokenizer, target=target, folder=tmp_path, rungs_k=[8, 64])
+            return tokenizer.calls, len(made.documents)
 
     used, documents = asyncio.run(calls())
     assert used <= documents * (3 + 3)  # middle, back and absent; the front one is the document's own

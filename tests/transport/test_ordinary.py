@@ -81,8 +81,8 @@ async def test_failures_are_the_same_outcomes(certificate: Path, play: object, o
 
 
 async def test_silence_ends_with_its_phase(certificate: Path):
-    """Headers and tokens have their limits here too."""
-    record = await once(certificate, [Deaf()], headers_s=0.3)
+    """Sending, which ends here with the headers, and tokens have their limits."""
+    record = await once(certificate, [Deaf()], send_s=0.3)
     assert (record.outcome, record.failure.phase) == (Outcome.TIMEOUT, ErrorPhase.SEND)
     record = await once(certificate, [SSE, chunk(delta(content="a")), Deaf()], between_tokens_s=0.3)
     assert (record.outcome, record.failure.phase, record.answer) == (Outcome.TIMEOUT, ErrorPhase.STREAM, "a")
