@@ -1,4 +1,4 @@
-"""Asks every case of one scenario, one after the other, and checks the answers: the file to begin with for your own.
+"""Asks every case of one scenario, one after the other, and checks the answers where it has checks: to begin with for your own.
 
 locust -f locustfiles/ask.py --headless --scenario code
 locust -f locustfiles/ask.py --headless --scenarios my-scenarios --scenario mine --rounds 3 --host http://spark:8000
@@ -22,5 +22,5 @@ class Ask(PlanShape):
             rounds=job.rounds,
             name=job.options.scenario,
             seed=job.options.plan_seed,
-            asked={"answers": True, "truncation": True},
+            asked={"answers": any(turn.checks for case in cases for turn in case.turns), "truncation": True},
         )

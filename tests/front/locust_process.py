@@ -69,11 +69,17 @@ class Locust:
 
 
 def start(
-    home: Path, *options: str, file: Path = CONCURRENCY, headless: bool = True, environ: dict[str, str] | None = None
+    home: Path,
+    *options: str,
+    file: Path = CONCURRENCY,
+    headless: bool = True,
+    quiet: bool = True,
+    environ: dict[str, str] | None = None,
 ) -> Locust:
     """Start `locust -f file` in `home`, with run folders and CSV files there."""
     home.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "locust", "-f", str(file), *(["--headless"] if headless else []), "--only-summary"]
+    command = [sys.executable, "-m", "locust", "-f", str(file), *(["--headless"] if headless else [])]
+    command += ["--only-summary"] if quiet else []
     command += ["--run-dir", str(home / "runs"), "--csv", str(home / "out"), *options]
     with (home / "output.txt").open("wb") as output:
         process = subprocess.Popen(

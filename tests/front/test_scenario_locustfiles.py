@@ -171,3 +171,13 @@ def test_a_check_that_fails_leaves_its_answer_unverified(tmp_path, body, why):
     assert "COMPLETED 2/2 · CORRECT 0/2 (2 unverified)" in done.output
     assert why in done.output
     assert done.process.returncode in (5, 6)
+
+
+def test_a_scenario_without_checks_is_not_asked_for_right_answers(tmp_path):
+    """It can pass, and the report says that nobody knows whether they are right."""
+    (tmp_path / "plain.yaml").write_text("name: plain\nprompts: [{text: hi}]\n")
+    with simulator(preset="fast") as sim:
+        done = ran_file(tmp_path, "ask", sim.url, "--scenarios", str(tmp_path), "--scenario", "plain")
+    assert "no check is declared" in done.output
+    assert done.process.returncode in (0, 5)
+    assert done.run.manifest["asked"]["answers"] is False

@@ -12,6 +12,7 @@ from rich.console import Console
 from loadkit import verdict
 from loadkit.record import Answer, Failure, Outcome, Usage
 from loadkit.report import document, junit, markdown, streams, terminal
+from loadkit.report.content import Table
 from loadkit.run_folder import read_run
 from loadkit.summary import summarise
 from recorded import case, record, run, verdict_on, watched, way
@@ -30,6 +31,25 @@ def printed(summary, language="en"):
     out = io.StringIO()
     terminal.show(summary, verdict.judge(summary), Console(file=out, width=200), language=language)
     return out.getvalue()
+
+
+def test_a_chinese_report_has_no_english_heads(made):
+    """Sections, titles and column heads, but for the names of figures."""
+    names = {"TTFT", "TPOT", "e2e", "TTFAT", "ITL", "n", "p90", "p95", "p99", "slo"}
+    told = document.document(made, verdict.judge(made), "zh")
+    tables = [part for section in told.sections for part in section.parts if isinstance(part, Table)]
+    heads = [section.title for section in told.sections] + [table.title for table in tables if table.title]
+    heads += [head for table in tables for head in table.head]
+    english = {head for head in heads if not re.search(r"[\u4e00-\u9fff]|^\d+ %$", head)}
+    assert sorted(english - names) == []
+
+
+def test_tables_in_a_file_have_no_spaces_at_the_ends_of_lines(made):
+    """Rows are padded on a terminal alone."""
+    out = io.StringIO()
+    terminal.show(made, verdict.judge(made), terminal.console_for(out))
+    assert "TTFT median" in out.getvalue()
+    assert [line for line in out.getvalue().splitlines() if line != line.rstrip()] == []
 
 
 def test_the_headline_stands_first_and_last(made):

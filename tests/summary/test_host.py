@@ -37,6 +37,30 @@ def test_no_sidecar_is_unverified_and_asking_for_it_makes_six():
     assert judged([]).host.reasons == ("no sidecar",)
 
 
+def test_a_run_that_sent_nothing_does_not_blame_its_sidecar():
+    """It was there, and so may be the guard that stopped the run before its first request."""
+    nothing = judged(watched(0, 5000), records=())
+    assert nothing.host.reasons == ("no request in flight",)
+    assert not any("counters" in sentence for sentence in nothing.not_verified)
+
+
+@pytest.mark.parametrize(
+    ("looks", "why"),
+    [
+        ((), "were not seen."),
+        ((1500, 19000), "only after the first request"),
+        ((500, 9000), "not seen after the last request"),
+        ((500, 19000), ""),
+    ],
+)
+def test_counters_that_were_not_seen_say_which_side_is_missing(looks, why):
+    """A sidecar that joined late is told apart from none."""
+    looked = [sample("server", ms, generation_tokens=number) for number, ms in enumerate(looks)]
+    found = judged([*watched(0, 20000), *looked])
+    said = [sentence for sentence in found.not_verified if "counters" in sentence]
+    assert [why in sentence for sentence in said] == ([True] if why else [])
+
+
 def container(ms, **data):
     return sample("container", ms, **{"name": "v", "id": "c1", "running": True, "started_at": "t1", **data})
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loadkit.errors import LoadkitError
+from loadkit.report.terminal import console_for
 from loadkit.selftest import Error, Load, Result, Rung, run, state_file, store
 
 app = typer.Typer(add_completion=False)
@@ -35,7 +36,7 @@ def main(
     if str(json) == "-":
         sys.stdout.buffer.write(data)
     else:
-        show(result, Console(file=sys.stdout))
+        show(result, console_for(sys.stdout))
     if json is not None and str(json) != "-":
         json.write_bytes(data)
     if keep:

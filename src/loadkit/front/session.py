@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import gevent
-import locust.stats
 from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
 from loadkit.clock import SystemClock
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 HALT_S = 3.0
 WATCH_S = 0.5
-NEVER_S = 10**9
-"""Locust prints its tables once at the start, and again when the run is over (`--print-stats` brings them back)."""
 
 
 class Session:
@@ -45,6 +42,7 @@ class Session:
         self._settled: set[str] = set()
         self._known: set[str] = set()
         self._progress: Progress | None = None
+        self._shows_progress = False
         self._begun_ahead: int | None = None
         self._main = gevent.getcurrent()
         self._clock = SystemClock()
@@ -74,12 +72,10 @@ class Session:
         self.lead = Lead(self.environment, clock=self._clock, live=self.live, send=self._to_desks, workplace=self._workplace)
         if self._starts_at_once() and not self.environment.host:
             self.lead.start_simulator()
-        if self._shows_progress() and not getattr(self.environment.parsed_options, "print_stats", False):
-            locust.stats.CONSOLE_STATS_INTERVAL_SEC = NEVER_S  # our lines say more, and are not a page every two seconds
-
-    def _shows_progress(self) -> bool:
         parsed = self.environment.parsed_options
-        return bool(getattr(parsed, "headless", False)) and not getattr(parsed, "only_summary", False)
+        self._shows_progress = getattr(parsed, "headless", False) and not getattr(parsed, "only_summary", False)
+        if self._shows_progress and not getattr(parsed, "print_stats", False):
+            parsed.only_summary = True  # its tables come once, at the end: our lines say more than a page every two seconds
 
     def _starts_at_once(self) -> bool:
         parsed = self.environment.parsed_options
@@ -144,14 +140,18 @@ class Session:
         """
         if self.lead is None or not getattr(self.environment.parsed_options, "headless", False):
             return
-        self._begun_ahead = self.begin(self.environment.shape_class)
+        try:
+            self._begun_ahead = self.begin(self.environment.shape_class)
+        except SystemExit:  # Ctrl-C
+            self._quit()
+            raise
         if self._begun_ahead is None:
             self._quit()
             sys.exit(self.lead.verdict.exit_code)
 
     def _show_progress(self) -> None:
         """Headless, and not with `--only-summary`; rich is imported only here."""
-        if self._shows_progress():
+        if self._shows_progress:
             from loadkit.front.progress import Progress
 
             self._progress = Progress(self.live)
@@ -259,7 +259,6 @@ class Session:
         if self.lead is not None:
             self.lead.interrupt(name)
             if self.lead.beginning and getattr(self.environment.parsed_options, "headless", False):
-                self._quit()
                 gevent.get_hub().loop.run_callback(self._main.throw, SystemExit(self.lead.verdict.exit_code))
                 return
         self.environment.runner.quit()

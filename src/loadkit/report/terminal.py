@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import IO
+import re
+from typing import IO, cast
 
 from rich.console import Console
 from rich.table import Table as Grid
@@ -17,13 +18,32 @@ from loadkit.verdict import Verdict
 WIDTH_OF_A_FILE = 160
 """Columns where the output is no terminal: tables in CI logs should not wrap."""
 
+_PADDING = re.compile(r" +$", re.MULTILINE)
 _COLOURS = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 
 
 def console_for(stream: IO[str]) -> Console:
     """A console on `stream`, as wide as the terminal, or `WIDTH_OF_A_FILE` where there is none."""
-    width = None if stream.isatty() else WIDTH_OF_A_FILE
-    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+    if stream.isatty():
+        return Console(file=stream, highlight=False, soft_wrap=False)
+    return Console(file=cast("IO[str]", Trimmed(stream)), width=WIDTH_OF_A_FILE, highlight=False, soft_wrap=False)
+
+
+class Trimmed:
+    """Writes to `stream` without the spaces that pad the rows of a table: nobody wants them in a file or a diff."""
+
+    def __init__(self, stream: IO[str]):
+        self._stream = stream
+        self.encoding = getattr(stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        """All of `text` but the spaces at the ends of its lines."""
+        self._stream.write(_PADDING.sub("", text))
+        return len(text)
+
+    def flush(self) -> None:
+        """That of the stream."""
+        self._stream.flush()
 
 
 def show(summary: Summary, verdict: Verdict, console: Console, *, language: Language | None = None) -> None:

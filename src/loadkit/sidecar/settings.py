@@ -84,7 +84,12 @@ def thresholds(
         horizon_ns=int(horizon_s * 1e9),
     )
     if not found.warn_bytes >= found.stop_new_bytes >= found.abort_bytes:
-        raise UsageError("the levels must fall from warn over stop-new to abort", where="--guard-warn", remedy="exchange them")
+        levels = zip(("warn", "stop-new", "abort"), (found.warn_bytes, found.stop_new_bytes, found.abort_bytes), strict=True)
+        told = ", ".join(f"{name} {level / _UNITS['G']:.1f} GiB" for name, level in levels)
+        raise UsageError(
+            f"the levels must fall from warn over stop-new to abort, and here they are {told}",
+            where="--guard-warn", remedy="raise the first or lower the others",
+        )  # fmt: skip
     return found
 
 

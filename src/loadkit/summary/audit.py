@@ -31,6 +31,7 @@ class TokenAudit:
         without_usage: completed requests without usage.
         planned_mismatch: ids of requests whose usage.prompt_tokens is not the planned number.
         server_tokens: rise of the server's generation counter over the run; `None` if it was not sampled on both sides.
+        unseen: why it was not, as a sentence (a key of `language.say`); empty where it was, or where nothing was sent.
         server_prompt_tokens, prompt_tokens: the same for prompts. `server_hits`, `cached_tokens`: the same for the cache.
         alone: whether the server finished exactly our requests; `None` where it does not count them.
         cut: requests that did not complete: their tokens are in the server's counter, and only in part in ours.
@@ -46,6 +47,7 @@ class TokenAudit:
     prompt_tokens: int
     cached_tokens: int | None
     server_tokens: int | None = None
+    unseen: str = ""
     server_prompt_tokens: int | None = None
     server_hits: int | None = None
     alone: bool | None = None
@@ -100,6 +102,7 @@ def token_audit(run: Run, requests: Sequence[Judged]) -> TokenAudit:
         prompt_tokens=sum(record.usage.prompt_tokens or 0 for record in done),
         cached_tokens=None if None in cached or not cached else sum(tokens or 0 for tokens in cached),
         server_tokens=server.tokens,
+        unseen=server.unseen,
         server_prompt_tokens=server.prompt_tokens,
         server_hits=server.hits,
         alone=alone,
@@ -131,6 +134,7 @@ class _Counters:
     prompt_tokens: int | None = None
     hits: int | None = None
     success: int | None = None
+    unseen: str = ""
 
     @classmethod
     def over(cls, run: Run, records: Sequence[Record]) -> _Counters:
@@ -145,8 +149,14 @@ class _Counters:
         first, last = min(sent), max(closed)
         before = next((sample for sample in reversed(samples) if sample.monotonic_ns <= first), None)
         after = next((sample for sample in samples if sample.monotonic_ns >= last), None)
-        if before is None or after is None or _restarted(before, after):
-            return cls()
+        if not samples:
+            return cls(unseen="Token totals: the server's own counters were not seen.")
+        if before is None:
+            return cls(unseen="Token totals: the server's own counters were seen only after the first request was sent.")
+        if after is None:
+            return cls(unseen="Token totals: the server's own counters were not seen after the last request ended.")
+        if _restarted(before, after):
+            return cls(unseen="Token totals: the server was started anew within the run, and its own counters with it.")
         return cls(
             tokens=_rise(before, after, "generation_tokens"),
             prompt_tokens=_rise(before, after, "prompt_tokens"),

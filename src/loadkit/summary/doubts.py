@@ -88,7 +88,7 @@ def _of_answers(whole: Group) -> Iterator[str]:
     if not whole.checked:
         yield "Answers: no check is declared, so it is not known whether any answer is right."
     elif whole.answers.get("unverified"):
-        yield "Answers: some requests with a declared check have no verdict."
+        yield "Answers: some requests of a scenario with checks have no verdict."
 
 
 def _of_tokens(whole: Group, tokens: TokenAudit) -> Iterator[str]:
@@ -96,9 +96,9 @@ def _of_tokens(whole: Group, tokens: TokenAudit) -> Iterator[str]:
         yield "Output tokens: the server sent no usage for some requests."
     if whole.estimated:
         yield "Token times: the server gives no running usage; TPOT takes one token in the first chunk, ITL does not apply."
-    if tokens.server_tokens is None:
-        yield "Token totals: the server's own counters were not seen on both sides of the run."
-    elif tokens.alone is None:
+    if tokens.unseen:
+        yield tokens.unseen
+    elif tokens.server_tokens is not None and tokens.alone is None:
         yield "Token totals: the server does not say how many requests it finished."
     if any(name.endswith("unverified") for name in whole.caches):
         yield "Prefix cache: the server does not report cached tokens for some requests whose cache state is declared."

@@ -98,6 +98,8 @@ def _axis(samples: Sequence[Sample], events: tuple[HostEvent, ...], begin: int |
 
 def _missing_evidence(samples: Sequence[Sample], begin: int | None, end: int | None) -> list[str]:
     """What a stable host needs and is not there: the sidecar, the server's own process, oom_kill, boot id."""
+    if begin is None:
+        return ["no request in flight"]
     during = [sample for sample in samples if _during(sample, begin, end)]
     if not during:
         return ["no sidecar"]
@@ -164,4 +166,11 @@ def _with_host(
         yield replace(request, host=state, mem_available_min_bytes=lowest)
 
 
-_NO_EVIDENCE = ("no sidecar", "server not on this host", "server's process not seen", "no oom_kill counter", "no boot id")
+_NO_EVIDENCE = (
+    "no request in flight",
+    "no sidecar",
+    "server not on this host",
+    "server's process not seen",
+    "no oom_kill counter",
+    "no boot id",
+)
