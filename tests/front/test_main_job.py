@@ -138,21 +138,37 @@ def test_without_a_host_the_embedded_simulator_is_measured_and_said_so(tmp_path:
     ("options", "said"),
     [
         (["--rounds", "0"], "--rounds: '0' can't be used; write a whole number of at least 1"),
-        (["--slo", "ttft_p95=soon"], "--slo: 'ttft_p95=soon': 'soon' is no number with a unit; write 2s, 50ms or 20"),
         (["--ways", "999999"], "requests are more than a plan holds (250000); lower --ways, --rounds or --requests-per-user"),
-        (["--ways", "1,0"], "--ways: '1,0' can't be used; write whole numbers of at least 1"),
-        (["--junit", "/no/such/folder/x.xml"], "--junit: '/no/such/folder/x.xml' can't be used; write the path of a file"),
-        (["--scenario", "shrot"], "did you mean 'short'?"),
         (["--model", "gpt"], "the server has no model 'gpt'"),
-        (["--run-dir", "/proc/runs"], "choose another --run-dir"),
-        (["--host", "http://127.0.0.1:1"], "start the server, or check --host"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_2_before_the_first_request(
     server: Simulator, tmp_path: Path, options: list[str], said: str
 ):
-    """No traceback, no empty tables, no folder left behind."""
+    """No traceback, no empty tables, no folder left behind: an option, a plan, a server."""
     done = ran(tmp_path, "--host", server.url, *options)
+    _a_mistake(done, said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--slo", "ttft_p95=soon"], "--slo: 'ttft_p95=soon': 'soon' is no number with a unit; write 2s, 50ms or 20"),
+        (["--ways", "1,0"], "--ways: '1,0' can't be used; write whole numbers of at least 1"),
+        (["--junit", "/no/such/folder/x.xml"], "--junit: '/no/such/folder/x.xml' can't be used; write the path of a file"),
+        (["--scenario", "shrot"], "did you mean 'short'?"),
+        (["--run-dir", "/proc/runs"], "choose another --run-dir"),
+        (["--host", "http://127.0.0.1:1"], "start the server, or check --host"),
+    ],
+)
+def test_more_mistakes_are_one_line_and_exit_2(server: Simulator, tmp_path: Path, options: list[str], said: str):
+    """What makes each line is tested with options, scenario files, ledger and preflight; here they pass through Locust."""
+    done = ran(tmp_path, "--host", server.url, *options)
+    _a_mistake(done, said)
+
+
+def _a_mistake(done: Locust, said: str) -> None:
     assert done.process.returncode == 2
     assert said in done.output
     assert "Traceback" not in done.output
