@@ -68,7 +68,7 @@ JSON = st.recursive(
         ["choices", "delta", "index", "content", "reasoning", "reasoning_content", "tool_calls", "function", "arguments", "name",
          "id", "usage", "completion_tokens", "prompt_tokens_details", "cached_tokens", "finish_reason", "error", "message", "text",
          "refusal", "object", "metrics", "system_fingerprint"]), inner, max_size=4),
-    max_leaves=25,
+    max_leaves=12,
 )  # fmt: skip
 DELTAS = st.dictionaries(
     st.sampled_from(["content", "reasoning", "reasoning_content", "refusal", "role", "tool_calls"]), TEXTS | JSON
@@ -87,7 +87,7 @@ SHAPED = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=600)
+@settings(max_examples=400)
 @given(st.lists(SHAPED | JSON, max_size=4))
 def test_the_short_way_gives_what_the_whole_way_gives(chunks: list[object]):
     """For any JSON whatever, plain text chunks are taken as the general decoding takes them, and nothing raises."""
