@@ -5,6 +5,7 @@ A subcommand is a module in `loadkit.commands` with a `typer.Typer` named `app`;
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib import import_module
 
@@ -65,6 +66,9 @@ def loadkit() -> None:
 
 def main() -> None:
     """The console entry point. Exit codes: 2 for usage; each subcommand documents its own."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a locale without µ and · must not cost a report
     try:
         loadkit(standalone_mode=True)
     except LoadkitError as problem:

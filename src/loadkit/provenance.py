@@ -39,7 +39,7 @@ def manifest(
         "loadkit_version": __version__,
         "created_wall_ns": created_wall_ns,
         "boot_id": boot_id(proc),
-        "argv": list(masked(argv)),
+        "argv": [text.encode(errors="backslashreplace").decode() for text in masked(argv)],  # file names may be no UTF-8
         "options": masked_json(dict(options)),
         "target": {
             "base_url": masked_text(target.base_url),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import orjson
 
-from loadkit.errors import FolderError
+from loadkit.errors import FolderError, UsageError
 from loadkit.record import AnchorLine, AnswerVerdict, Heartbeat, Record, Sample, Start, from_line
 
 MANIFEST = "manifest.json"
@@ -55,6 +55,19 @@ def records_file(folder: Path, worker: str = "") -> Path:
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Replace the manifest atomically: a reader sees the old one or the new one, never half of one."""
     write_atomically(folder / MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def writable(path: Path, *, where: str) -> Path:
+    """The path of a file that is to be written at the end: refused now where that can't be.
+
+    Raises:
+        UsageError: its folder is not there or can't be written to, or it is a folder itself.
+    """
+    folder = path.absolute().parent
+    if path.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        problem = "is a folder" if path.is_dir() else f"can't be written in {folder}"
+        raise UsageError(f"{path} {problem}", where=where, remedy="give the name of a file in a folder that can be written to")
+    return path
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -112,7 +125,7 @@ class LineFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run folder read back. `broken_lines` counts lines that a crash cut short; `lost` are starts without a record."""
+    """A run folder read back. `broken_lines` counts lines that can't be read; `lost` are starts without a record."""
 
     folder: Path
     manifest: dict[str, Any] = field(default_factory=dict)
@@ -150,21 +163,23 @@ def read_run(folder: Path) -> Run:
             try:
                 line = from_line(raw)
             except ValueError:
+                line = None
+            if line is None:  # cut short, or of a kind that another version wrote: what it held is missing here
                 broken += 1
-                continue
-            if line is not None:
+            else:
                 kept[type(line)].append(line)
+    plan, broken_plan = _plan_lines(folder / PLAN)
     return Run(
         folder=folder,
         manifest=manifest,
-        plan=tuple(_plan_lines(folder / PLAN)),
+        plan=plan,
         anchors=tuple(kept[AnchorLine]),
         starts=tuple(kept[Start]),
         records=tuple(kept[Record]),
         checks=tuple(kept[AnswerVerdict]),
         heartbeats=tuple(kept[Heartbeat]),
         samples=tuple(kept[Sample]),
-        broken_lines=broken,
+        broken_lines=broken + broken_plan,
     )
 
 
@@ -193,14 +208,20 @@ def _manifest(path: Path) -> tuple[dict[str, Any], int]:
     return usable, len(parts) - len(usable)
 
 
-def _plan_lines(path: Path) -> Iterator[dict[str, Any]]:
+def _plan_lines(path: Path) -> tuple[tuple[dict[str, Any], ...], int]:
+    """The lines that can be read, and how many can't."""
+    kept: list[dict[str, Any]] = []
+    broken = 0
     for raw in _lines(path):
         try:
             line = orjson.loads(raw)
         except ValueError:
-            continue
-        if isinstance(line, dict):
-            yield line
+            line = None
+        if isinstance(line, dict) and isinstance(line.get("at_ns", 0), int):
+            kept.append(line)
+        else:
+            broken += 1
+    return tuple(kept), broken
 
 
 def _lines(path: Path) -> Iterable[bytes]:

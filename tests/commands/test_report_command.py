@@ -13,7 +13,7 @@ import pytest
 
 from command_line import loadkit
 from loadkit.record import AnchorLine, Start, to_line
-from loadkit.run_folder import SAMPLES, records_file, write_manifest
+from loadkit.run_folder import SAMPLES, read_run, records_file, write_manifest
 from recorded import BOOT, T0, WALL0, S, case, record, watched
 
 WRITER = """
@@ -153,6 +153,35 @@ def test_a_damaged_manifest_takes_no_record_with_it(tmp_path, damaged):
     assert "COMPLETED 1/1" in done.stdout
     assert "records_incomplete" in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("line", [b'{"kind":"later","id":"x"}\n', b"[1]\n", b'{"kind":"record"}\n'])
+def test_a_line_that_is_not_understood_is_not_passed_over(tmp_path, line):
+    """What another version wrote may be the request that failed: the report says that its records are not whole."""
+    folder = folder_of(tmp_path / "a", [record("r1")])
+    with records_file(folder).open("ab") as file:
+        file.write(line)
+    done = loadkit("report", str(folder))
+    assert "records_incomplete" in done.stdout
+    assert done.returncode == 5
+
+
+def test_a_plan_line_that_is_not_understood_is_not_passed_over(tmp_path):
+    """Times that are none would shift a stage."""
+    folder = folder_of(tmp_path / "a", [record("r1")])
+    (folder / "plan.jsonl").write_bytes(b'{"kind":"stage_begin","at_ns":"soon"}\n{"kind"\n')
+    assert read_run(folder).broken_lines == 2
+
+
+def test_a_locale_without_our_signs_costs_no_report(tmp_path):
+    """µ and · become question marks where standard output can't carry them."""
+    folder = folder_of(tmp_path / "a", [record("r1")])
+    done = subprocess.run(
+        [sys.executable, "-m", "loadkit", "report", str(folder)],
+        capture_output=True, check=False, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode in (0, 5), done.stderr
+    assert b"COMPLETED 1/1 ? HOST" in done.stdout
 
 
 def test_a_junit_file_that_can_not_be_written_costs_no_table(tmp_path):

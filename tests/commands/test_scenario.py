@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+import command_line
 from command_line import Done, loadkit
 from odd_servers import Odd, serving
 
@@ -42,6 +43,22 @@ def test_show_asks_a_server_for_exact_counts():
     with serving(Odd(counted=123)) as url:
         done = scenario("show", "smoke", "--host", url.removesuffix("/v1"))
     assert done.stdout.count("123 tokens by the server") == 3
+
+
+@pytest.mark.parametrize(
+    ("host", "key", "words"),
+    [
+        ("ftp://spark", "", "--host: 'ftp://spark' is no address of a server; write http://host:8000"),
+        ("http://spark:99999", "", "is no address of a server"),
+        ("http://127.0.0.1:1", "a\nb", "OPENAI_API_KEY: holds what no header can carry"),
+    ],
+)
+def test_show_checks_host_and_key_as_a_run_does(host, key, words, monkeypatch):
+    """One line and exit 2, before anything is sent."""
+    monkeypatch.setitem(command_line.ENVIRONMENT, "OPENAI_API_KEY", key)
+    done = scenario("show", "smoke", "--host", host)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert words in done.stderr
 
 
 def test_show_prints_whole_bodies():

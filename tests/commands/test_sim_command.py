@@ -49,7 +49,9 @@ def test_signals_end_it(number: signal.Signals):
         (["--fault-file", "/nowhere/faults.txt"], "No such file"),
         (["--fault-file", sys.executable], "is not UTF-8 text"),
         (["--speed", "nan"], "must be above 0"),
-        (["--truth", "/nowhere/truth.jsonl"], "/nowhere/truth.jsonl"),
+        (["--truth", "/nowhere/truth.jsonl"], "--truth /nowhere/truth.jsonl: No such file or directory; give a file"),
+        (["--host", "192.0.2.1"], "--host 192.0.2.1: is no address of this host; give an address"),
+        (["--host", "no.such.invalid"], "--host no.such.invalid: is no address of this host"),
         (["--max-model-len", "999999", "--kv-blocks", "10"], "KV blocks"),
     ],
 )

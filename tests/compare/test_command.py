@@ -70,6 +70,8 @@ def test_json_and_page_agree_with_the_table(runs: Path):
         (("eager", "graph", "--factor", "server", "--primary", "tpt"), 2, "did you mean 'tpot'"),
         (("eager", "graph", "--fail-if-slower", "fast"), 2, "write 5% or 0.05"),
         (("eager", "graph", "--no-such"), 2, "--no-such"),
+        (("eager", "graph", "--html", "/nowhere/page.html"), 2, "--html: /nowhere/page.html can't be written in /nowhere"),
+        (("eager", "graph", "--json", "/"), 2, "--json: / is a folder"),
     ],
 )
 def test_exit_codes_and_mistakes(runs: Path, words, code, says):

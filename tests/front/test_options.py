@@ -1,5 +1,6 @@
 """Options: one entry each, checked before anything is started."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,13 @@ def test_any_text_is_read_or_refused(given_text: dict[str, str]):
     except UsageError as mistake:
         assert mistake.where
         assert "\n" not in mistake.problem
+
+
+@pytest.mark.parametrize("name", ["model", "scenario", "run_dir", "label"])
+def test_bytes_that_are_no_text_are_refused(name: str):
+    """A command line may hold any bytes; the manifest is JSON, whose text is UTF-8."""
+    with pytest.raises(UsageError, match=r"'a.udcff' can't be used"):
+        read({name: os.fsdecode(b"a\xff")})
 
 
 def test_paths_are_plain_text_in_the_manifest():

@@ -1,7 +1,9 @@
 """Ends of a run that was started in the web UI, without a browser: `--autoquit`, and a signal."""
 
+import contextlib
 import json
 import signal
+import socket
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -24,6 +26,14 @@ def server() -> Iterator[Simulator]:
 
 def started_page(port: int, html: Path) -> list[str]:
     return ["--web-host", "127.0.0.1", "--web-port", str(port), "--autostart", "--no-sidecar", "--html", str(html)]
+
+
+def wait_for_port(port: int) -> None:
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.05)
 
 
 def whole(done: Locust) -> None:
@@ -90,3 +100,19 @@ def _until_it_answers(running: Locust, port: int) -> None:
                 return
         except OSError:
             time.sleep(0.1)
+
+
+def test_a_scenario_that_is_not_there_is_refused_in_the_form(server: Simulator, tmp_path: Path, unused_tcp_port: int):
+    """Not when the run begins, where nobody would see why it ends."""
+    page = ["--web-host", "127.0.0.1", "--web-port", str(unused_tcp_port), "--no-sidecar", "--host", server.url]
+    with locust(tmp_path, *page, headless=False) as running:
+        running.wait_for("Starting web interface")
+        form = b"user_count=1&spawn_rate=1&scenario=shrot&host=" + server.url.encode()
+        wait_for_port(unused_tcp_port)
+        with urllib.request.urlopen(f"http://127.0.0.1:{unused_tcp_port}/swarm", form, timeout=30) as answer:
+            said = json.loads(answer.read())
+        assert said["success"] is False
+        assert "there is no scenario 'shrot'; did you mean 'short'?" in said["message"]
+        assert running.folders == []
+        running.send(signal.SIGTERM)
+        running.wait()

@@ -17,7 +17,7 @@ from loadkit.compare.comparison import Comparison, Question, compare
 from loadkit.compare.launch import Side, find, side
 from loadkit.errors import UsageError
 from loadkit.report.comparison import document, page, terminal
-from loadkit.run_folder import write_atomically
+from loadkit.run_folder import writable, write_atomically
 
 app = typer.Typer(add_completion=False)
 
@@ -68,6 +68,9 @@ def main(
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="write a page that opens offline")] = None,
 ) -> None:
     """Compare two configurations, launch by launch, with intervals and a verdict in words."""
+    for file, option in ((json, "--json"), (html, "--html")):
+        if file is not None and file != Path("-"):
+            writable(file, where=option)
     a, b = _sides(runs, against or [], run_dir, names=(name_a, name_b))
     question = Question(
         primary=primary,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from loadkit import scenario
 from loadkit.case import Case
+from loadkit.engine.preparation import target_at
 from loadkit.preflight import look
 from loadkit.record import Slot
 from loadkit.request import Target, conversation, first_request
@@ -89,9 +89,7 @@ async def _tokens(cases: tuple[Case, ...], host: str | None, model: str) -> tupl
     prompts = [Prompt.of_body(case.body, conversation(case)) for case in cases]
     if host is None:
         return await _counted(bundled_estimate(), prompts), False
-    base = host.rstrip("/") if host.rstrip("/").endswith("/v1") else host.rstrip("/") + "/v1"
-    key = os.environ.get("OPENAI_API_KEY")
-    findings = await look(Target(base_url=base, model=model, api_key=key))
+    findings = await look(target_at(host, model))
     async with Server(findings.target) as server:
         if server.speaks.tokenize is None:
             return await _counted(bundled_estimate(), prompts), False

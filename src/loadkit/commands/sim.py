@@ -6,8 +6,10 @@ Exit codes: 0 after SIGTERM, SIGINT or the end of standard input; 2 for a wrong 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 from threading import Thread
@@ -110,7 +112,7 @@ def main(
         per_request_metrics=per_request_metrics,
         clamp_max_tokens=clamp_max_tokens,
         dev_mode=dev_mode,
-        root_path=root_path,
+        root_path=f"/{prefix}" if (prefix := root_path.strip("/")) else "",
         api_key=api_key,
         manners=Manners(
             wrong=wrong, refused=refused, hedged=hedged, overthinking=overthinking, thinking_tokens=thinking_tokens
@@ -134,10 +136,20 @@ def run(settings: Settings, *, exit_with_stdin: bool) -> None:
     try:
         uvloop.run(_serve(settings, exit_with_stdin=exit_with_stdin))
     except OSError as problem:
-        remedy = "choose another port (0 picks a free one)" if "address" in str(problem) else None
-        raise UsageError(
-            str(problem.strerror or problem), where=str(problem.filename or f"--port {settings.port}"), remedy=remedy
-        ) from None
+        raise _mistake(problem, settings) from None
+
+
+def _mistake(problem: OSError, settings: Settings) -> UsageError:
+    """What is wrong with an address or the truth log; the system's own words alone name no option."""
+    said = os.strerror(problem.errno) if problem.errno is not None and problem.errno > 0 else str(problem)
+    if problem.filename is not None:
+        return UsageError(said, where=f"--truth {problem.filename}", remedy="give a file in a folder that can be written to")
+    if isinstance(problem, socket.gaierror) or problem.errno == errno.EADDRNOTAVAIL:
+        remedy = "give an address of this host (127.0.0.1, or 0.0.0.0 for all of them)"
+        return UsageError("is no address of this host", where=f"--host {settings.host}", remedy=remedy)
+    if problem.errno == errno.EACCES:
+        return UsageError(said, where=f"--port {settings.port}", remedy="choose a port above 1023 (0 picks a free one)")
+    return UsageError(said, where=f"--port {settings.port}", remedy="choose another port (0 picks a free one)")
 
 
 async def _serve(settings: Settings, *, exit_with_stdin: bool) -> None:

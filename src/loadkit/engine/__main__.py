@@ -27,6 +27,7 @@ async def serve(connection: socket.socket) -> None:
     api_key = os.environ.get("OPENAI_API_KEY")
     await loop.create_connection(lambda: Engine(clock=SystemClock(), api_key=api_key, ended=ended), sock=connection)
     await over
+    os._exit(0)  # everything is written, and a call that still draws prompts in its thread is nobody's any more
 
 
 def main() -> None:

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
+import time
 import traceback
 from importlib import import_module
+from threading import Thread
 from typing import Any
 
 import orjson
 
 from loadkit.engine.protocol import JSON, line
 from loadkit.errors import LoadkitError, UsageError
+
+ORPHANED_S = 0.5
 
 
 async def answered(call: JSON) -> bytes:
@@ -44,10 +49,18 @@ async def _called(name: str, arguments: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Answer the one call on stdin."""
+    """Answer the one call on stdin; end at once when whoever asked is gone, however that came."""
+    Thread(target=until_orphaned, args=(os.getppid(),), daemon=True).start()
     answer = asyncio.run(answered(orjson.loads(sys.stdin.buffer.readline())))
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
+
+
+def until_orphaned(parent: int) -> None:
+    """End this process as soon as it has another parent than that."""
+    while os.getppid() == parent:
+        time.sleep(ORPHANED_S)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -17,18 +18,31 @@ HEADER_VARIABLES = ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 """Sent as headers with each request; a stray line break, as in a key file from Windows, would break them all."""
 
 
-async def look(host: str, model: str) -> dict[str, Any]:
-    """Ask the server what it is: the fields of `preflight.Findings`, and `said` for people.
+def target_at(host: str, model: str) -> Target:
+    """The target that people mean with a host and the environment's key.
 
     Raises:
-        UsageError: the address is none, nobody answers there, or the model or the key is wrong (or no header can carry it).
+        UsageError: the address is none, or no header can carry the key.
     """
     for variable in HEADER_VARIABLES:
         value = os.environ.get(variable, "")
         if not (value.isascii() and value.isprintable()):
             raise UsageError("holds what no header can carry", where=variable, remedy="set it to the plain value, one line")
-    target = Target(base_url=base_url(host), model=model, api_key=os.environ.get("OPENAI_API_KEY"))
-    findings = await preflight.look(target)
+    return Target(base_url=base_url(host), model=model, api_key=os.environ.get("OPENAI_API_KEY"))
+
+
+async def look(host: str, model: str, *, scenario: str | None = None, folder: str | None = None) -> dict[str, Any]:
+    """Ask the server what it is: the fields of `preflight.Findings`, and `said` for people. With `scenario`, read that too.
+
+    Raises:
+        UsageError: the address is none, nobody answers there, or the model or the key is wrong (or no header can carry it);
+            or there is no such scenario, or its file has a mistake.
+    """
+    if scenario is not None:
+        from loadkit import scenario as scenarios  # brings pydantic and YAML
+
+        scenarios.find(scenario, None if folder is None else Path(folder))
+    findings = await preflight.look(target_at(host, model))
     return {**asdict(findings), "said": preflight.said(findings)}
 
 
@@ -80,7 +94,9 @@ async def cases(
         return scenario.find(other, where)
 
     found = scenario.find(name, where)
-    drawn = scenario.cases(found, scenario.Drawing(**drawing), count=count, first=first, member=member)
+    drawn = await asyncio.to_thread(  # the engine must see meanwhile whether Locust is still there
+        scenario.cases, found, scenario.Drawing(**drawing), count=count, first=first, member=member
+    )
     if target is not None:
         await preflight.check_limits(drawn, Target(**target))
     return {"cases": drawn, "files": files, "rounds": found.rounds, "slo": found.slo}

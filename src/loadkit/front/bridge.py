@@ -316,7 +316,12 @@ def call_apart(function: str, **arguments: Any) -> Any:
     process = subprocess.Popen(
         [sys.executable, "-m", "loadkit.engine.calls"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ
     )
-    answer, _ = process.communicate(line("call", number=0, function=function, arguments=arguments))
+    try:
+        answer, _ = process.communicate(line("call", number=0, function=function, arguments=arguments))
+    finally:
+        if process.poll() is None:  # Ctrl-C: nobody waits for it any more
+            process.kill()
+            process.wait()
     if not answer:
         raise EngineDied(f"the process for {function} ended by itself (exit code {process.returncode})")
     return value_of(orjson.loads(answer))

@@ -23,8 +23,16 @@ MOST_CASES = 250_000
 """Every prompt is made before the first request: so many take minutes and a GB or two; a million would look like a hang."""
 
 
-def _text(path: Path | None) -> str | None:
+def text_of(path: Path | None) -> str | None:
+    """A path as JSON takes it."""
     return None if path is None else str(path)
+
+
+def scenarios_of(options: Options) -> Path | None:
+    """The folder of scenario files that a run with these options uses; `None` for those that come with the package."""
+    if options.scenarios is not None:
+        return options.scenarios
+    return SCENARIOS if SCENARIOS.is_dir() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +66,7 @@ class Job:
         drawn = self.call(
             "loadkit.engine.preparation:cases",
             name=self.options.scenario if name is None else name,
-            folder=_text(self.scenarios),
+            folder=text_of(self.scenarios),
             drawing=self._drawing(drawing),
             target=self.target_json,
             count=count,
@@ -95,10 +103,10 @@ class Job:
         made = self.apart(
             "loadkit.documents:archive_cases",
             scenario=name,
-            scenarios=_text(self.scenarios),
+            scenarios=text_of(self.scenarios),
             target=self.target_json,
             folder=str(self.folder / INPUTS),
-            inputs=_text(options.inputs),
+            inputs=text_of(options.inputs),
             rungs_k=list(rungs or options.rungs),
             drawing=self._drawing(drawing),
             cache={key: found.get(key) for key in ("block_size", "drops_last_block")},
@@ -123,9 +131,7 @@ class Job:
     @property
     def scenarios(self) -> Path | None:
         """The folder of scenario files; `None` for those that come with the package."""
-        if self.options.scenarios is not None:
-            return self.options.scenarios
-        return SCENARIOS if SCENARIOS.is_dir() else None
+        return scenarios_of(self.options)
 
     @property
     def target_json(self) -> JSON:

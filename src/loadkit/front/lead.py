@@ -18,7 +18,7 @@ from loadkit.front.bridge import Bridge, Listener, Reply
 from loadkit.front.children import Child, simulator
 from loadkit.front.conductor import Conductor
 from loadkit.front.ending import Verdict, reported
-from loadkit.front.job import Job
+from loadkit.front.job import Job, scenarios_of, text_of
 from loadkit.front.options import Options, as_text
 from loadkit.front.run import Run, usable
 from loadkit.front.signals import INTERRUPTED
@@ -61,10 +61,15 @@ class Lead:
     # ---- before a run
 
     def checked(self, form: dict[str, str]) -> UsageError | None:
-        """What would be wrong with a run of this form: options, server, model. Looks at the server as the run would."""
+        """What would be wrong with a run of this form: options, scenario, server, model. Looks at them as the run would."""
         try:
             options = options_of_form(self._environment, form)
-            self._looked_at(options, form.get("host", self._environment.host or ""))
+            self._looked_at(
+                options,
+                form.get("host", self._environment.host or ""),
+                scenario=options.scenario,
+                folder=text_of(scenarios_of(options)),
+            )
         except UsageError as mistake:
             return mistake
         except LoadkitError as problem:
@@ -76,13 +81,13 @@ class Lead:
         if self._simulator is None or not self._simulator.running:
             self._simulator = simulator(SIMULATED)
 
-    def _looked_at(self, options: Options, host: str) -> JSON:
+    def _looked_at(self, options: Options, host: str, **scenario: Any) -> JSON:
         """What preflight found; the look of the form's check is not repeated when that form starts a run."""
         if not host:
             self.start_simulator()
             assert self._simulator is not None
             url = self._simulator.ready()["url"]
-        found: JSON = self._call("loadkit.engine.preparation:look", host=host or url, model=options.model)
+        found: JSON = self._call("loadkit.engine.preparation:look", host=host or url, model=options.model, **scenario)
         return {**found, "embedded_simulator": not host}
 
     def _call(self, function: str, **arguments: Any) -> Any:
@@ -108,13 +113,7 @@ class Lead:
             if options.preflight_only:
                 self._say(found.get("said", f"{found['target']['base_url']} serves {found['target']['model']}"))
                 return None
-            run = self._made(options, found)
-            run.watch = self._watch(run)
-            try:
-                users = self._planned(run, found, shape)
-            except LoadkitError:
-                run.discard()
-                raise
+            run, users = self._ready(options, found, shape)
         except LoadkitError as problem:
             self.refuse(problem)
             return None
@@ -124,6 +123,16 @@ class Lead:
         self._say(f"run folder {run.folder}")
         gevent.spawn(self._led, run)
         return users
+
+    def _ready(self, options: Options, found: JSON, shape: PlanShape | None) -> tuple[Run, int]:
+        run = self._made(options, found)
+        try:
+            run.watch = self._watch(run)
+            users = self._planned(run, found, shape)
+        except (LoadkitError, SystemExit):  # a mistake, or Ctrl-C while prompts and documents are drawn
+            run.discard()
+            raise
+        return run, users
 
     def refuse(self, problem: LoadkitError) -> None:
         """The run can't begin: one line, and the exit code that says so."""

@@ -261,6 +261,8 @@ def _value(entry: Entry, given: object, where: Literal["flag", "name"]) -> Any:
         return given
     text = entry.text if given is None else str(given).strip()
     name = entry.flag if where == "flag" else entry.name
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):  # bytes of the command line that are no text
+        raise UsageError(f"{text!r} can't be used", where=name, remedy="write it in UTF-8")
     if entry.choices and text not in entry.choices:
         raise UsageError(f"{text!r} is no known value", where=name, remedy=f"choose {' or '.join(entry.choices)}")
     try:

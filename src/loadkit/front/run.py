@@ -104,12 +104,16 @@ class Run:
 
 
 def usable(run_dir: Path) -> None:
-    """See that runs can be written there, before anything else is done.
+    """See that runs can be written there, and are named in JSON, before anything else is done.
 
     Raises:
         FolderError: the folder can't be made or written to.
     """
     probe = run_dir / ".loadkit-probe"
+    try:
+        str(run_dir.absolute()).encode()  # manifest and messages are JSON, whose text is UTF-8
+    except UnicodeEncodeError:
+        raise FolderError(f"can't use {str(run_dir.absolute())!r}: its name is not UTF-8; choose another --run-dir") from None
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"x")

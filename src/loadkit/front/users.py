@@ -10,6 +10,7 @@ from locust.exception import StopUser
 from locust.user.task import LOCUST_STATE_RUNNING, LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
 
 from loadkit.case import Case
+from loadkit.errors import EngineDied
 from loadkit.front.bridge import Reply, Unsent
 from loadkit.front.own_check import Opinion
 from loadkit.record import Record
@@ -52,7 +53,7 @@ class LLMUser(User):
         item, lap = self.session.workplace.supply.take(scenario)
         try:
             return desk.do(self, item, lap=lap)[-1]
-        except Unsent:
+        except (Unsent, EngineDied):  # who abandons or aborts the run says why
             raise StopUser from None
 
     def check(self, case: Case, record: Record) -> Opinion:  # noqa: ARG002 - for locustfiles to override
@@ -74,4 +75,8 @@ def follow_plan(user: LLMUser) -> None:
     desk = user.session.workplace.desk
     chair = desk.sit()
     while True:
-        desk.play(user, chair, user.idle(chair.hands.get))
+        hand = user.idle(chair.hands.get)
+        try:
+            desk.play(user, chair, hand)
+        except EngineDied:  # the run is aborted with the reason
+            raise StopUser from None
