@@ -43,6 +43,12 @@ def test_every_sentence_has_its_chinese():
     assert sentences() - set(table("zh")) == set()
 
 
+def test_the_words_of_tables_and_lines_that_are_passed_as_variables_have_theirs():
+    """The list of runs with its states, and the phase of a stage: words that no call of `say` shows."""
+    heads, states = ("run", "label", "state", "exit code", "headline"), ("running", "finished", "interrupted", "aborted")
+    assert {*heads, *states, "warm-up"} - set(table("zh")) == set()
+
+
 def test_placeholders_are_the_same_on_both_sides():
     """A translation neither drops a figure nor asks for one that is not given."""
     assert [key for key, chinese in table("zh").items() if placeholders(key) != placeholders(chinese)] == []
