@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,16 @@ Serve = Callable[..., str]
 
 @pytest.fixture
 def processes() -> Iterator[Processes]:
+    with started_processes() as own:
+        yield own
+
+
+@contextmanager
+def started_processes() -> Iterator[Processes]:
+    """Ends all that were started."""
     own = Processes()
-    yield own
-    for url in list(own.running):
-        own.stop(url)
+    try:
+        yield own
+    finally:
+        for url in list(own.running):
+            own.stop(url)

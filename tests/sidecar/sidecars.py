@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,13 +56,20 @@ Start = Callable[..., Running]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
+    """As `starting` in this test's folder."""
+    with starting(tmp_path) as begin:
+        yield begin
+
+
+@contextmanager
+def starting(folder: Path) -> Iterator[Start]:
     """`start(server=…, container=…, guard=…, extra=(…), token=…, out=…)` gives a sidecar that listens."""
     running: list[Running] = []
 
     def begin(*, out: Path | None = None, token: str | None = None, extra: tuple[str, ...] = (), **options: object) -> Running:
         number = len(running)
-        complaints = tmp_path / f"sidecar-{number}.err"
-        words = command(out=out or tmp_path / f"samples-{number}.jsonl", extra=("--no-gpu", *extra), **options)  # type: ignore[arg-type]
+        complaints = folder / f"sidecar-{number}.err"
+        words = command(out=out or folder / f"samples-{number}.jsonl", extra=("--no-gpu", *extra), **options)  # type: ignore[arg-type]
         process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
@@ -77,10 +85,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
         running.append(Running(process, ready(line), complaints, token))
         return running[-1]
 
-    yield begin
-    for one in running:
-        if one.process.poll() is None:
-            one.process.kill()
-        one.process.wait()
-        if one.process.stdout:
-            one.process.stdout.close()
+    try:
+        yield begin
+    finally:
+        for one in running:
+            if one.process.poll() is None:
+                one.process.kill()
+            one.process.wait()
+            if one.process.stdout:
+                one.process.stdout.close()

@@ -9,9 +9,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,54 +25,77 @@ from loadkit.record import Sample, from_line
 from loadkit.sidecar.samples import KEYS
 from loadkit.sidecar_client import ClockOffset, SidecarClient, clock_offset, command
 from sidecar.engine import eventually
-from sidecar.servers import Processes
-from sidecar.sidecars import Running, Start
+from sidecar.servers import Processes, started_processes
+from sidecar.sidecars import Running, Start, starting
 
 
 def ns() -> int:
     return time.monotonic_ns()
 
 
-def test_all_that_it_writes_is_documented(start: Start, processes: Processes):
+@dataclass(frozen=True)
+class Ended:
+    """A sidecar that is over: what it said first, when it was told to end, and its exit code."""
+
+    sidecar: Running
+    first: dict[str, Any]
+    asked_ns: int
+    code: int
+
+
+@pytest.fixture(scope="module")
+def watching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A sidecar that looks at its host and at a server, for tests that only ask it."""
+    with started_processes() as processes, starting(tmp_path_factory.mktemp("watching")) as start:
+        sidecar = start(server=processes.serve())
+        sidecar.until(lambda one: one.source == "server" and "running" in one.data)
+        sidecar.until(lambda one: one.source == "host")
+        yield sidecar
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """A sidecar that looked at a server and was then told to end."""
+    with started_processes() as processes, starting(tmp_path_factory.mktemp("ended")) as start:
+        sidecar = start(server=processes.serve())
+        first = sidecar.client.latest()
+        sidecar.until(lambda one: one.source == "server" and "success" in one.data)
+        sidecar.until(lambda one: one.source == "host")
+        asked_ns = ns()
+        return Ended(sidecar=sidecar, first=first, asked_ns=asked_ns, code=sidecar.stop())
+
+
+def test_all_that_it_writes_is_documented(ended: Ended):
     """Every source and key of a real file stands in the table of keys."""
-    sidecar = start(server=processes.serve())
-    sidecar.until(lambda one: one.source == "server" and "success" in one.data)
-    sidecar.stop()
-    unknown = {(one.source, key) for one in sidecar.samples() for key in one.data if key not in KEYS.get(one.source, {})}
+    unknown = {(one.source, key) for one in ended.sidecar.samples() for key in one.data if key not in KEYS.get(one.source, {})}
     assert unknown == set()
 
 
-def test_it_begins_and_ends_in_its_file(start: Start):
+def test_it_begins_and_ends_in_its_file(ended: Ended):
     """SIGTERM: the last samples are written and synced, and it ends with 0."""
-    sidecar = start()
-    sidecar.until(lambda one: one.source == "host")
-    assert sidecar.stop() == 0
-    assert (sidecar.samples()[0].data["event"], sidecar.samples()[-1].data["event"]) == ("started", "ended")
+    samples = ended.sidecar.samples()
+    assert ended.code == 0
+    assert (samples[0].data["event"], samples[-1].data["event"]) == ("started", "ended")
 
 
-def test_counters_cover_a_run_from_its_begin_to_its_end(start: Start, processes: Processes):
+def test_counters_cover_a_run_from_its_begin_to_its_end(ended: Ended):
     """The server is looked at before the sidecar says that it listens, and once more when it is told to end."""
-    sidecar = start(server=processes.serve())
-    assert sidecar.client.latest()["server"]["data"]["prompt_tokens"] == 1227
-    asked_ns = ns()
-    sidecar.stop()
-    assert sidecar.samples("server")[-1].monotonic_ns > asked_ns
+    assert ended.first["server"]["data"]["prompt_tokens"] == 1227
+    assert ended.sidecar.samples("server")[-1].monotonic_ns > ended.asked_ns
 
 
-def test_health_and_newest_samples(start: Start, processes: Processes):
+def test_health_and_newest_samples(watching: Running):
     """What a gauge needs, by source."""
-    sidecar = start(server=processes.serve())
-    sidecar.until(lambda one: one.source == "server" and "running" in one.data)
+    sidecar = watching
     health, latest = sidecar.client.health(), sidecar.client.latest()
     assert (health["ok"], health["pid"], health["out"]) == (True, sidecar.ready.pid, str(sidecar.ready.out))
     assert rows(latest).keys() == {"MemAvailable MiB", "KV cache %", "running", "waiting"}
     assert history(latest, first=latest)[7:10] == (0, 0, 0)
 
 
-def test_the_span_of_a_run(start: Start):
+def test_the_span_of_a_run(watching: Running):
     """Lines of the asked time and no others, as they stand in the file."""
-    sidecar = start()
-    sidecar.until(lambda one: one.source == "host")
+    sidecar = watching
     begin = ns()
     eventually(lambda: sum(one.monotonic_ns >= begin for one in sidecar.samples("host")) >= 4)
     end = ns()
@@ -84,10 +109,9 @@ def key(one: object) -> tuple[int, str]:
     return one.monotonic_ns, one.source
 
 
-def test_a_copy_is_in_the_runs_clock(start: Start, tmp_path: Path):
+def test_a_copy_is_in_the_runs_clock(watching: Running, tmp_path: Path):
     """Stamps of another host's sidecar are turned into the run's; the wall time stays."""
-    sidecar = start()
-    sidecar.until(lambda one: one.source == "host")
+    sidecar = watching
     shifted = ClockOffset(offset_ns=5_000_000_000_000, error_ns=1000, same_host=False, boot_id="x")
     run = tmp_path / "run.jsonl"
     count = sidecar.client.copy(run, from_ns=shifted.to_run(0), to_ns=shifted.to_run(ns()), offset=shifted)
@@ -100,13 +124,13 @@ def test_a_copy_is_in_the_runs_clock(start: Start, tmp_path: Path):
         assert one == replace(original, monotonic_ns=original.monotonic_ns + 5_000_000_000_000)
 
 
-def test_clocks_of_one_host_are_one(start: Start):
+def test_clocks_of_one_host_are_one(watching: Running):
     """The same boot: no offset, no error."""
-    offset = clock_offset(start().client)
+    offset = clock_offset(watching.client)
     assert (offset.offset_ns, offset.error_ns, offset.same_host) == (0, 0, True)
 
 
-def test_clocks_of_two_hosts_are_related_by_round_trips(start: Start):
+def test_clocks_of_two_hosts_are_related_by_round_trips(watching: Running):
     """A run whose clock is an hour ahead finds the hour, to within the error that it states."""
 
     class AnHourAhead:
@@ -116,16 +140,14 @@ def test_clocks_of_two_hosts_are_related_by_round_trips(start: Start):
         def wall_ns(self) -> int:
             return time.time_ns()
 
-    offset = clock_offset(start().client, AnHourAhead())
+    offset = clock_offset(watching.client, AnHourAhead())
     assert abs(offset.offset_ns - 3600 * 10**9) <= offset.error_ns < 10**9
     assert offset.same_host is False
 
 
-def test_prometheus_can_read_it(start: Start, processes: Processes):
+def test_prometheus_can_read_it(watching: Running):
     """The exporter's text parses, and holds the host's memory and the server's counters."""
-    sidecar = start(server=processes.serve())
-    sidecar.until(lambda one: one.source == "server" and "running" in one.data)
-    text = urllib.request.urlopen(f"{sidecar.ready.url}/metrics", timeout=5).read().decode()
+    text = urllib.request.urlopen(f"{watching.ready.url}/metrics", timeout=5).read().decode()
     names = {sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples}
     assert names["loadkit_host_mem_available_bytes"] > 0
     assert names["loadkit_server_prefix_hit_tokens_total"] == 768
@@ -270,9 +292,9 @@ def test_it_ends_after_its_owner(start: Start):
     assert sidecar.samples()[-1].data["event"] == "ended"
 
 
-def test_a_snapshot_is_taken_now_and_recorded(start: Start, processes: Processes):
+def test_a_snapshot_is_taken_now_and_recorded(watching: Running):
     """Before and after a request: two scrapes, and no delta where no request succeeded in between."""
-    sidecar = start(server=processes.serve())
+    sidecar = watching
     before, after = sidecar.client.snapshot(), sidecar.client.snapshot()
     assert after["monotonic_ns"] > before["monotonic_ns"]
     assert prefix_delta(before, after) is None
@@ -285,9 +307,9 @@ def test_a_snapshot_without_a_server_is_refused(start: Start):
         start().client.snapshot()
 
 
-def test_browsers_and_unknown_routes_are_turned_away(start: Start):
+def test_browsers_and_unknown_routes_are_turned_away(watching: Running):
     """A page on this machine can't take a new baseline; a wrong route lists the right ones."""
-    url = start().ready.url
+    url = watching.ready.url
     for request, status in (
         (urllib.request.Request(f"{url}/baseline", method="POST", headers={"Origin": "http://evil"}), 403),
         (urllib.request.Request(f"{url}/nothing"), 404),
@@ -304,13 +326,11 @@ def test_something_else_under_the_address_is_no_sidecar(processes: Processes):
         SidecarClient(processes.serve()).clock()
 
 
-def test_the_csv_holds_every_sample(start: Start, processes: Processes, tmp_path: Path):
+def test_the_csv_holds_every_sample(ended: Ended, tmp_path: Path):
     """One row per line of the file, the nested ones as JSON."""
     import csv
 
-    sidecar: Running = start(server=processes.serve())
-    sidecar.until(lambda one: one.source == "server" and "success" in one.data)
-    sidecar.stop()
+    sidecar = ended.sidecar
     count = write_csv(sidecar.ready.out, tmp_path / "run_sidecar.csv")
     with (tmp_path / "run_sidecar.csv").open(encoding="utf-8-sig") as file:
         table = list(csv.DictReader(file))
