@@ -31,6 +31,13 @@ def test_check_ends_with_the_first_mistake(tmp_path):
     assert done.stderr.strip() == f"loadkit: {path}: promts: unknown key; did you mean 'prompts'?"
 
 
+def test_a_list_in_a_pipe_is_not_padded():
+    """Wide enough for its titles, and without spaces at the ends of lines."""
+    lines = scenario("list").stdout.splitlines()
+    assert any("retrieval" in line for line in lines)
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
 def test_show_labels_an_estimate():
     """Without a server the counts are estimates, and say so."""
     done = scenario("show", "smoke")

@@ -10,19 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperCommand
 
 from loadkit.compare.comparison import Comparison, Question, compare
 from loadkit.compare.launch import Side, find, side
 from loadkit.errors import UsageError
 from loadkit.report.comparison import document, page, terminal
+from loadkit.report.terminal import console_for
 from loadkit.run_folder import writable, write_atomically
 
 app = typer.Typer(add_completion=False)
-
-WIDTH_OF_A_FILE = 160
-"""Columns where the output is no terminal: tables in CI logs should not wrap."""
 
 
 class ManyAgainst(TyperCommand):
@@ -88,7 +85,7 @@ def main(
 def publish(found: Comparison, *, json: Path | None, html: Path | None) -> None:
     """Print the tables (to stderr where stdout is for JSON) and write what was asked for."""
     to_people = sys.stderr if json == Path("-") else sys.stdout
-    terminal.show(found, Console(file=to_people, width=None if to_people.isatty() else WIDTH_OF_A_FILE))
+    terminal.show(found, console_for(to_people))
     if json == Path("-"):
         sys.stdout.buffer.write(document.dumps(found))
         sys.stdout.flush()

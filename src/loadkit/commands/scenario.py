@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from loadkit import scenario
@@ -16,6 +16,7 @@ from loadkit.case import Case
 from loadkit.engine.preparation import target_at
 from loadkit.preflight import look
 from loadkit.record import Slot
+from loadkit.report.terminal import console_for
 from loadkit.request import Target, conversation, first_request
 from loadkit.scenario import Drawing, Scenario
 from loadkit.server import Server
@@ -44,7 +45,7 @@ def listed(scenarios: Folder = None) -> None:
     for name in scenario.names(scenarios):
         found = scenario.find(name, scenarios)
         table.add_row(name, found.workload, found.cache, found.title)
-    Console().print(table)
+    console_for(sys.stdout).print(table)
 
 
 @app.command()
