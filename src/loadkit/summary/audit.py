@@ -128,7 +128,8 @@ def _explanation(residue: int | None, *, cut: int, alone: bool | None, unknown: 
 
 @dataclass(frozen=True, slots=True)
 class _Counters:
-    """Rises of the server's counters from the last sample before the first request to the first after the last."""
+    """Rises of the server's counters from the last sample before the first request to the first after the last one that shows
+    nothing running: a server counts a step after it wrote the step's tokens, so that a look in between is short of them."""
 
     tokens: int | None = None
     prompt_tokens: int | None = None
@@ -148,7 +149,8 @@ class _Counters:
             return cls()
         first, last = min(sent), max(closed)
         before = next((sample for sample in reversed(samples) if sample.monotonic_ns <= first), None)
-        after = next((sample for sample in samples if sample.monotonic_ns >= last), None)
+        later = [sample for sample in samples if sample.monotonic_ns >= last]
+        after = next((sample for sample in later if not _busy(sample)), later[-1] if later else None)
         if not samples:
             return cls(unseen="Token totals: the server's own counters were not seen.")
         if before is None:
@@ -163,6 +165,10 @@ class _Counters:
             hits=_rise(before, after, "prefix_hit_tokens"),
             success=_rise(before, after, "success"),
         )
+
+
+def _busy(sample: Sample) -> bool:
+    return any(sample.data.get(gauge) for gauge in ("running", "waiting"))
 
 
 def _restarted(before: Sample, after: Sample) -> bool:
