@@ -99,16 +99,18 @@ class LineFile:
         self._dirty = False
 
     def append(self, line: bytes) -> None:
-        """Write one line, newline included.
+        """Write one line, newline included, or nothing of it.
 
         Raises:
             FolderError: the disk is full; the message names the file.
         """
+        written = 0
         try:
-            written = self._file.write(line)
             while written < len(line):  # a raw write may be partial when the disk runs full
                 written += self._file.write(line[written:])
         except OSError as problem:
+            if written:
+                os.ftruncate(self._file.fileno(), os.fstat(self._file.fileno()).st_size - written)
             raise FolderError(f"can't write {self.path}: {problem.strerror}") from problem
         self._dirty = True
 
@@ -217,20 +219,35 @@ def _plan_lines(path: Path) -> tuple[tuple[dict[str, Any], ...], int]:
             line = orjson.loads(raw)
         except ValueError:
             line = None
-        if isinstance(line, dict) and isinstance(line.get("at_ns", 0), int):
+        if isinstance(line, dict) and _placed(line):
             kept.append(line)
         else:
             broken += 1
     return tuple(kept), broken
 
 
+def _placed(line: dict[str, Any]) -> bool:
+    """Whether a line of the plan has the time and the stage that its kind has."""
+    of_stage = line.get("kind") in ("stage_begin", "stage_end")
+    timed = isinstance(line.get("at_ns"), int) or not (of_stage or line.get("kind") == "stop")
+    return timed and (not of_stage or (isinstance(line.get("stage"), str) and isinstance(line.get("round"), int)))
+
+
 def _lines(path: Path) -> Iterable[bytes]:
+    """Lines that hold anything.
+
+    Raises:
+        FolderError: the file can't be read.
+    """
     if not path.exists():
         return
-    with path.open("rb") as file:
-        for raw in file:
-            if raw.strip():
-                yield raw
+    try:
+        with path.open("rb") as file:
+            for raw in file:
+                if raw.strip():
+                    yield raw
+    except OSError as problem:
+        raise FolderError(f"can't read {path}: {problem.strerror}") from problem
 
 
 def _file_name(text: str) -> str:

@@ -169,8 +169,8 @@ def test_a_line_that_is_not_understood_is_not_passed_over(tmp_path, line):
 def test_a_plan_line_that_is_not_understood_is_not_passed_over(tmp_path):
     """Times that are none would shift a stage."""
     folder = folder_of(tmp_path / "a", [record("r1")])
-    (folder / "plan.jsonl").write_bytes(b'{"kind":"stage_begin","at_ns":"soon"}\n{"kind"\n')
-    assert read_run(folder).broken_lines == 2
+    (folder / "plan.jsonl").write_bytes(b'{"kind":"stage_begin","at_ns":"soon"}\n{"kind":"stage_end"}\n{"kind"\n')
+    assert read_run(folder).broken_lines == 3
 
 
 def test_a_locale_without_our_signs_costs_no_report(tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,8 +40,8 @@ class Run:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        self._notes = LineFile(self.folder / PLAN)
-        self._others: dict[str, LineFile] = {}
+        self._notes = Patient(self.folder / PLAN)
+        self._others: dict[str, Patient] = {}
         self.save()
 
     @property
@@ -62,7 +64,7 @@ class Run:
     def lines_of(self, worker: str, data: bytes) -> None:
         """Lines of a worker on another host, as it wrote them into its own file."""
         if worker not in self._others:
-            self._others[worker] = LineFile(self.folder / f"records-{worker}.jsonl")
+            self._others[worker] = Patient(self.folder / f"records-{worker}.jsonl")
         self._others[worker].append(data)
 
     def document(self, path: str) -> bytes:
@@ -101,6 +103,29 @@ class Run:
         if self.watch is not None:
             self.watch.end(None)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Patient:
+    """A file of lines that keeps what a full disk refuses, and writes it with the next line: a run ends in order all the same.
+
+    Whoever writes records says that the disk is full; what is still kept at the end is lost.
+    """
+
+    def __init__(self, path: Path):
+        self._file = LineFile(path)
+        self._kept: deque[bytes] = deque()
+
+    def append(self, lines: bytes) -> None:
+        """Write them now, or later."""
+        self._kept.append(lines)
+        with suppress(FolderError):
+            while self._kept:
+                self._file.append(self._kept[0])
+                self._kept.popleft()
+
+    def close(self) -> None:
+        self.append(b"")
+        self._file.close()
 
 
 def usable(run_dir: Path) -> None:
