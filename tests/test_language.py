@@ -49,6 +49,16 @@ def test_the_words_of_tables_and_lines_that_are_passed_as_variables_have_theirs(
     assert {*heads, *states, "warm-up"} - set(table("zh")) == set()
 
 
+def test_the_sentences_of_a_comparison_have_theirs():
+    """Its words stand in tables and variables, where no call of `say` shows them: every text of more than a word counts."""
+    tree = ast.parse((PACKAGE / "report" / "comparison" / "words.py").read_text())
+    documented = (ast.Module, ast.FunctionDef, ast.ClassDef)
+    docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, documented)}
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    sentences = {text for text in texts - docstrings if " " in text.strip() and not text.startswith(" ")}
+    assert sentences - set(table("zh")) == set()
+
+
 def test_placeholders_are_the_same_on_both_sides():
     """A translation neither drops a figure nor asks for one that is not given."""
     assert [key for key, chinese in table("zh").items() if placeholders(key) != placeholders(chinese)] == []

@@ -12,6 +12,7 @@ from loadkit.compare.launch import find, side
 from loadkit.compare.measure import MATCHED_TPOT
 from loadkit.errors import UsageError
 from loadkit.record import Outcome, Phase
+from loadkit.report.comparison.words import headline
 
 NOISE = (0.004, -0.003, 0.001, -0.002, 0.003, -0.003)
 EXPERIMENT = {"name": "ab", "primary": "decode_rate", "factors": ["enforce_eager"]}
@@ -127,6 +128,15 @@ def test_each_kind_of_drift_is_found(tmp_path, change, key):
     """Model, client, plan, inputs, options and version all have to be equal."""
     found = compare(*two_sides(tmp_path, 1.0, 2, b={"manifest": change}))
     assert key in [difference.key for difference in found.drift]
+
+
+def test_launches_that_differ_among_themselves_are_not_excused_by_a_factor(tmp_path):
+    """A declared factor tells the sides apart, and is one thing on each; the refusal says which of the two it is."""
+    odd = {"manifest": {"server": {"arguments": ["--speed", "9"]}}}
+    a = side("a", [launch(tmp_path, "a", 0), launch(tmp_path, "a", 1, **odd)])
+    found = compare(a, side("b", [launch(tmp_path, "b", 0), launch(tmp_path, "b", 1)]), Question(factors=("server",)))
+    assert found.refused
+    assert "the launches of one side differ among themselves" in headline(found, "en")
 
 
 def test_other_questions_are_drift(tmp_path):

@@ -139,6 +139,25 @@ def test_users_without_tasks_or_plan_are_refused(tmp_path):
     assert not done.folders
 
 
+@pytest.mark.parametrize(
+    "method",
+    ["def on_start(self):", "def idle(self, wait):"],
+    ids=["before its task", "in its task"],
+)
+def test_a_user_of_the_plan_that_raises_ends_the_run(tmp_path, method):
+    """Locust would go on without it, and the plan would wait for it for ever."""
+    (tmp_path / "own.py").write_text(
+        "from loadkit.front import LLMUser, PlanShape\nfrom loadkit.plan import sequence\n\n\n"
+        f"class Own(LLMUser):\n    {method}\n        raise ValueError('no such table')\n\n\n"
+        "class Shape(PlanShape):\n    def plan(self, job):\n        return sequence(job.cases(), name='own', asked={})\n"
+    )
+    with simulator(preset="fast") as sim:
+        done = ran(tmp_path, "--host", sim.url, "--scenario", "short", file=tmp_path / "own.py")
+    assert "loadkit: Own raised ValueError: no such table; its traceback is above" in done.output
+    assert done.run.manifest["ended_reason"].startswith("a user of the plan failed: ")
+    assert done.process.returncode == 3
+
+
 def asked_with_check(tmp_path, body: str) -> Locust:
     """A run of two questions about a drawn number, each judged by a check of its own whose last lines are `body`."""
     (tmp_path / "own.py").write_text(

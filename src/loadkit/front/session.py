@@ -11,7 +11,7 @@ from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
 from loadkit.clock import SystemClock
 from loadkit.engine.protocol import JSON
-from loadkit.errors import FolderError, UsageError
+from loadkit.errors import FolderError, LoadkitError, UsageError
 from loadkit.front import html_report, messages
 from loadkit.front.arguments import options_of
 from loadkit.front.lead import Lead
@@ -94,6 +94,19 @@ class Session:
         events.test_stop.add_listener(self._test_stop)
         events.quitting.add_listener(self._quitting)
         events.quit.add_listener(self._quit)
+        events.user_error.add_listener(self._user_failed)
+
+    def _user_failed(self, user_instance: Any, exception: Exception, **_: Any) -> None:
+        """Locust logs it and goes on, without the user or with its task begun anew; a plan would wait for that user for ever.
+
+        An engine that died ends the run in its own way. `user_instance` may be Locust's task set of the user.
+        """
+        user = getattr(user_instance, "user", user_instance)
+        if self._workplace is not None and type(user).tasks == [follow_plan] and not isinstance(exception, LoadkitError):
+            self._workplace.trouble(
+                f"{type(user).__name__} raised {type(exception).__name__}: {exception}; its traceback is above",
+                reason="a user of the plan failed",
+            )
 
     # ---- for users and shapes
 

@@ -145,8 +145,8 @@ class Workplace(Listener):
         moved = replace(heartbeat, at_ns=heartbeat.at_ns + self._offset_ns)
         self._tell(messages.PULSE, {"heartbeat": _plain(moved)})
 
-    def trouble(self, problem: str) -> None:
-        self._tell(messages.TROUBLE, {"problem": problem, "reason": "records can't be written"})
+    def trouble(self, problem: str, *, reason: str = "records can't be written") -> None:
+        self._tell(messages.TROUBLE, {"problem": problem, "reason": reason})
 
     def engine_died(self, problem: EngineDied) -> None:
         self._tell(messages.TROUBLE, {"problem": str(problem), "reason": "engine_died"})

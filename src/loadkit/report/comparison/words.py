@@ -37,6 +37,8 @@ def headline(found: Comparison, language: Language | None = None) -> str:
     a, b = found.a.name, found.b.name
     if found.refused:
         sentence = "REFUSED (config_drift): {b} differs from {a} in more than the declared factor: {keys}"
+        if all(difference.within_a_side for difference in found.drift):
+            sentence = "REFUSED (config_drift): the launches of one side differ among themselves ({a}, {b}): {keys}"
         return say(sentence, language, a=a, b=b, keys=", ".join(difference.key for difference in found.drift))
     row = found.primary
     if row is None:
