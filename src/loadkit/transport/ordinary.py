@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -54,15 +55,13 @@ async def ordinary_exchange(http: httpx2.AsyncClient, request: httpx2.Request, r
 
             def abort(error: Exception) -> None:
                 stopped.append(error)
-                scope.reschedule(asyncio.get_running_loop().time())
+                with contextlib.suppress(RuntimeError):  # a task that was cancelled has left the scope
+                    scope.reschedule(asyncio.get_running_loop().time())
 
             receiver.sending(clock.monotonic_ns(), connected_ns=None, abort=abort)
             await _send_and_read(http, request, receiver, clock.monotonic_ns)
     except TimeoutError:
         receiver.failed(stopped[0], clock.monotonic_ns(), trusted=False)
-    except asyncio.CancelledError:
-        receiver.failed(httpx2.ReadError("cancelled"), clock.monotonic_ns(), trusted=False)
-        raise
     except (httpx2.TransportError, OSError) as problem:
         receiver.failed(_plainly(problem), clock.monotonic_ns(), trusted=False)
 
