@@ -14,6 +14,7 @@ All stamps are integer nanoseconds of CLOCK_MONOTONIC of the host that wrote the
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -326,7 +327,19 @@ def from_line(raw: bytes) -> Line | None:
     if kind is None:
         return None
     line: Line = _adapters()[kind].validate_python(data)
+    if isinstance(line, Sample) and (odd := _no_figures(line.data)):
+        raise ValueError(f"no numbers: {', '.join(odd)}")
     return line
+
+
+_FIGURE = re.compile(
+    r".+_(bytes|kb|tokens|percent|ns|us|s|w|c|mhz)|oom|oom_kill|running|waiting|kv_usage|preemptions|load1|restart_count"
+)
+"""Keys of samples that hold a number (or none, where it is unknown): those with a unit in their name, and these."""
+
+
+def _no_figures(data: JSON) -> list[str]:
+    return [key for key, value in data.items() if _FIGURE.fullmatch(key) and not isinstance(value, int | float | None)]
 
 
 @cache

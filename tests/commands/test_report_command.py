@@ -173,6 +173,16 @@ def test_a_plan_line_that_is_not_understood_is_not_passed_over(tmp_path):
     assert read_run(folder).broken_lines == 3
 
 
+def test_a_sample_whose_figures_are_none_is_not_passed_over(tmp_path):
+    """A unit in a key's name is a promise; a text under it is a damaged line, and the others are used."""
+    folder = folder_of(tmp_path / "a", [record("r1")])
+    line = '{"kind":"sample","source":"host","monotonic_ns":1,"wall_ns":1,"boot_id":"b","data":{"mem_total_bytes":%s}}\n'
+    (folder / "samples.jsonl").write_text(line % '"x"' + line % "[1]" + line % "null" + line % "7")
+    done = loadkit("report", str(folder))
+    assert (done.returncode, done.stderr) == (5, "")
+    assert read_run(folder).broken_lines == 2
+
+
 def test_a_locale_without_our_signs_costs_no_report(tmp_path):
     """µ and · become question marks where standard output can't carry them."""
     folder = folder_of(tmp_path / "a", [record("r1")])
