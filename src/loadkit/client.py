@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 import httpx2
 
 from loadkit.clock import Clock, SystemClock
+from loadkit.deadlines import without_written
 from loadkit.errors import UsageError
 from loadkit.outcome import outcome_of
 from loadkit.reception import Reception
@@ -146,10 +147,11 @@ class Client:
         start = Start(id=request.id, due_ns=due_ns, slot=request.slot, case=request.case, body_sha256=body.sha256)
         if self._journal is not None:
             self._journal.start(start)
+        limits = request.timeouts
         reception = Reception(
             loop=asyncio.get_running_loop(),
             now=self._clock.monotonic_ns,
-            timeouts=request.timeouts,
+            timeouts=limits if self._route.measuring else without_written(limits, whole=not request.stream),
             stream=request.stream,
             keep_text=self._keep_text,
         )

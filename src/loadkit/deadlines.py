@@ -7,7 +7,7 @@ limit (a preempted request is prefilled again) even where comments keep coming. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loadkit.record import ErrorPhase
 from loadkit.request import Timeouts
@@ -40,8 +40,7 @@ def deadline(silence: Silence, limits: Timeouts) -> tuple[int, float]:
     if silence.phase is ErrorPhase.SEND:
         return _later(silence.phase_ns, limits.send_s), limits.send_s
     if silence.phase is ErrorPhase.HEADERS:
-        # an answer in one piece comes together with its headers, which may take as long as the answer
-        headers_s = max(limits.headers_s, limits.first_token_s) if silence.whole else limits.headers_s
+        headers_s = _headers_s(limits, whole=silence.whole)
         return _later(silence.phase_ns, headers_s), headers_s
     if silence.phase is ErrorPhase.FIRST_TOKEN and not silence.whole:
         return _later(silence.phase_ns, limits.first_token_s), limits.first_token_s
@@ -51,9 +50,19 @@ def deadline(silence: Silence, limits: Timeouts) -> tuple[int, float]:
     return byte if silence.whole else min(byte, token)
 
 
+def without_written(limits: Timeouts, *, whole: bool) -> Timeouts:
+    """For a transport that does not say when the request is written: to it, sending lasts until the headers."""
+    return replace(limits, send_s=limits.send_s + _headers_s(limits, whole=whole))
+
+
 def shortest_s(limits: Timeouts) -> float:
     """No deadline can come sooner than this after the one before it was looked at."""
     return min(limits.send_s, limits.headers_s, limits.first_token_s, limits.between_tokens_s)
+
+
+def _headers_s(limits: Timeouts, *, whole: bool) -> float:
+    """An answer in one piece comes together with its headers, which may take as long as the answer."""
+    return max(limits.headers_s, limits.first_token_s) if whole else limits.headers_s
 
 
 def _later(at_ns: int, seconds: float) -> int:

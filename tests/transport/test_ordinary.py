@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from loadkit.client import Client
+from loadkit.deadlines import without_written
 from loadkit.errors import UsageError
 from loadkit.record import ErrorPhase, Outcome, Record
-from loadkit.request import Target
+from loadkit.request import Target, Timeouts
 from wire_servers import DONE, END, PATIENT, SSE, Close, Deaf, Kept, answer, chunk, delta, event, playing, request, whole
 
 
@@ -82,10 +83,16 @@ async def test_failures_are_the_same_outcomes(certificate: Path, play: object, o
 
 async def test_silence_ends_with_its_phase(certificate: Path):
     """Sending, which ends here with the headers, and tokens have their limits."""
-    record = await once(certificate, [Deaf()], send_s=0.3)
+    record = await once(certificate, [Deaf()], send_s=0.1, headers_s=0.2)
     assert (record.outcome, record.failure.phase) == (Outcome.TIMEOUT, ErrorPhase.SEND)
     record = await once(certificate, [SSE, chunk(delta(content="a")), Deaf()], between_tokens_s=0.3)
     assert (record.outcome, record.failure.phase, record.answer) == (Outcome.TIMEOUT, ErrorPhase.STREAM, "a")
+
+
+def test_an_answer_in_one_piece_may_take_as_long_to_begin_as_over_plain_http():
+    """Sending ends with the headers here, so their limit counts too: 60 s of sending would cut a long prefill."""
+    limits = Timeouts(send_s=60, headers_s=30, first_token_s=600)
+    assert [without_written(limits, whole=whole).send_s for whole in (False, True)] == [90, 660]
 
 
 async def test_an_untrusted_certificate_is_a_failure_to_connect(certificate: Path):
