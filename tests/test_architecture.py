@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "loadkit"
 
 # Imports point up this list: a module may import what stands above it, and inside its own package.
 ORDER = [
-    "errors", "platforms", "clock", "secrets", "language", "spreadsheet", "assets", "record", "kernel_log", "gauges",
+    "errors", "platforms", "hangup", "clock", "secrets", "language", "spreadsheet", "assets", "record", "kernel_log", "gauges",
     "incidents", "sidecar_client", "dialect", "case", "request", "questions", "plan", "encoding", "schema", "checks",
     "scenario", "prefix_cache", "transport", "server", "tokens", "documents", "run_folder", "sse", "assembly", "stream",
     "deadlines", "reception", "outcome", "client", "pacing", "probes", "preflight", "provenance", "engine", "metrics",

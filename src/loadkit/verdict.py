@@ -27,7 +27,7 @@ EXIT_CODES: dict[int, str] = {
     HOST_UNSTABLE: "the server's host was unstable, or the guard aborted the run",
     INVALID: "the measurement is invalid",
     UNVERIFIED: "a verdict was asked for and is inconclusive or unverified",
-    INTERRUPTED: "interrupted (Ctrl-C, SIGTERM)",
+    INTERRUPTED: "interrupted (Ctrl-C, SIGTERM, a terminal that was closed)",
 }
 
 

@@ -89,12 +89,13 @@ def test_killed_in_the_middle_it_goes_on_without_repeating(bed: Bed):
     assert answers(bed.url, "/health")
 
 
-def test_ctrl_c_twice_brings_the_default_back_all_the_same(bed: Bed):
-    """The run ends in order, the second Ctrl-C is answered and changes nothing, exit code 130."""
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_twice_brings_the_default_back_all_the_same(bed: Bed, first: signal.Signals):
+    """The run ends in order, a second signal is answered and changes nothing, exit code 130; a lost ssh counts as one."""
     plan = bed.plan(default="a", options="--rounds 50 --ways 1 --max-tokens 64")
     process = bed.start(plan)
     bed.wait_for("process", 1, what="locust")
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, first)
     bed.wait_for("ended", 1)
     os.kill(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=120)

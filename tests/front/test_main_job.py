@@ -2,15 +2,18 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from locust_process import CONCURRENCY, ROOT, Locust, locust, ran
+from locust_process import CONCURRENCY, HANG_S, ROOT, Locust, locust, ran
 
 from loadkit.record import Outcome, Phase, Record
 from loadkit.run_folder import PLAN, read_run
@@ -186,6 +189,31 @@ def test_ctrl_c_keeps_every_record_and_writes_every_file(slow_server: Simulator,
         assert running.wait() == 130
     _nothing_lost(running)
     assert (tmp_path / "out.html").exists()
+
+
+@pytest.mark.slow
+def test_a_terminal_that_is_closed_ends_the_run_like_ctrl_c(slow_server: Simulator, tmp_path: Path):
+    """As a lost ssh connection does: every record is kept, and the report is written although nobody reads it."""
+    ours, theirs = os.openpty()
+    options = ["--host", slow_server.url, "--ways", "4", "--no-sidecar", "--run-dir", str(tmp_path / "runs")]
+    command = [sys.executable, "-m", "locust", "-f", str(CONCURRENCY), "--headless", *options]
+    process = subprocess.Popen(["setsid", "--ctty", *command], cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    running = Locust(process, tmp_path)
+    threading.Thread(target=_read_until_closed, args=(ours, 10.0), daemon=True).start()
+    assert process.wait(HANG_S) == 130
+    assert running.run.manifest["ended_reason"] == "SIGHUP"
+    assert (running.folder / "summary.json").exists()
+    assert not running.run.lost
+
+
+def _read_until_closed(terminal: int, after_s: float) -> None:
+    """A person at a terminal, who is gone after a while."""
+    until = time.monotonic() + after_s
+    while time.monotonic() < until:
+        if select.select([terminal], [], [], 0.1)[0]:
+            os.read(terminal, 65536)
+    os.close(terminal)
 
 
 @pytest.mark.slow

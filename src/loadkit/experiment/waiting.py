@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from loadkit import hangup
 from loadkit.errors import LoadkitError
 
 LOOK_EVERY_S = 0.25
@@ -18,15 +19,17 @@ class Interrupted(LoadkitError):
 
 
 class Orders:
-    """What the user has asked for by signals; a second Ctrl-C changes nothing, but is answered."""
+    """What the user has asked for by signals, a closed terminal included; a second one changes nothing, but is answered."""
 
     def __init__(self, say: Callable[[str], None]):
         self.stop_asked = False
         self._say = say
+        self._terminal = hangup.Terminal()
 
     @contextmanager
     def listening(self) -> Iterator[Orders]:
-        before = {number: signal.signal(number, self._heard) for number in (signal.SIGINT, signal.SIGTERM)}
+        heard = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangup.matters() else [])]
+        before = {number: signal.signal(number, self._heard) for number in heard}
         try:
             yield self
         finally:
@@ -34,6 +37,8 @@ class Orders:
                 signal.signal(number, handler)
 
     def _heard(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if number == signal.SIGHUP:
+            self._terminal.leave()
         again = self.stop_asked
         self.stop_asked = True
         self._say(

@@ -265,7 +265,7 @@ class Session:
     # ---- other ends
 
     def handle_signals(self) -> None:
-        """Ctrl-C and SIGTERM end the run in order; for Locust's command line, not for a library user's process."""
+        """Ctrl-C, SIGTERM and SIGHUP end the run in order; for Locust's command line, not for a library user's process."""
         Signals(self._interrupted, self._leave).install()
 
     def _interrupted(self, name: str) -> None:
