@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from loadkit.live import Live, eta_s
 from loadkit.live.markers import MOST, Watch
+from loadkit.live.run import STAGES_MARKED
 from loadkit.live.series import Series
 from loadkit.live.words import line
 from loadkit.plan import Stage
@@ -199,6 +200,16 @@ def test_markers_are_bounded():
     watch = Watch()
     flood = [marker for number in range(10_000) for marker in watch.see("kernel", {"event": "oom_kill", "comm": "x"}, number)]
     assert len(flood) == MOST
+
+
+def test_marked_stages_are_the_last_ones():
+    """A night of rounds neither fills the page nor hides what happened to the host."""
+    live = begun()
+    live.sample({"source": "kernel", "monotonic_ns": 2 * S, "data": {"event": "oom_kill", "comm": "x"}})
+    for number in range(1, 1001):
+        live.stage_began(Stage(name="1 way", ways=1, items=(), round=number), number * S)
+    texts = [marker.text for marker in live.markers]
+    assert (len(texts), texts[0], texts[-1]) == (STAGES_MARKED + 1, "oom_kill: x", "1 way r1000")
 
 
 def test_the_time_to_go_follows_the_pace_so_far():

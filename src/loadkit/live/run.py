@@ -24,6 +24,8 @@ S = 1_000_000_000
 WINDOW_NS = 30 * S
 """Live percentiles are of the requests that ended in the last half minute, or of the last eight where those are fewer."""
 
+STAGES_MARKED = 120
+
 COLUMNS = (
     "ttft_p50_ms", "ttft_p95_ms", "tpot_p50_ms", "output_per_s", "in_flight", "asked",
     "kv_percent", "hit_percent", "memory_gib",
@@ -76,7 +78,8 @@ class Live:
 
     def _forget(self) -> None:
         self.tally = Tally()
-        self.markers: list[Marker] = []
+        self._stages: deque[Marker] = deque(maxlen=STAGES_MARKED)
+        self._events: list[Marker] = []  # `Watch` gives a limited number
         self.progress, self.ended_as = Progress(), None
         self._watch = Watch()
         self.levels = {}
@@ -97,11 +100,16 @@ class Live:
         self.progress.total = sum(len(stage.items) for stage in measured) if stages else None
         self.progress.rounds = max((stage.round for stage in measured), default=None)
 
+    @property
+    def markers(self) -> list[Marker]:
+        """Stages that began (the last ones: a night has thousands) and what happened to the host, in order of time."""
+        return sorted((*self._stages, *self._events), key=lambda marker: marker.at_ns)
+
     def stage_began(self, stage: Stage, at_ns: int) -> None:
         progress = self.progress
         progress.stage, progress.ways, progress.round, progress.phase = stage.name, stage.ways, stage.round, stage.phase.value
         if stage.phase is Phase.MEASURED:
-            self.markers.append(Marker(at_ns, "stage", f"{stage.name} r{stage.round}" if stage.round else stage.name))
+            self._stages.append(Marker(at_ns, "stage", f"{stage.name} r{stage.round}" if stage.round else stage.name))
 
     def stage_ended(self, stage: Stage, at_ns: int) -> None:  # noqa: ARG002  the next one's begin says the same
         self.progress.ways = 0
@@ -130,7 +138,7 @@ class Live:
     def sample(self, sample: Mapping[str, Any]) -> None:
         """A sample of the sidecar as JSON (`record.Sample`)."""
         data, at_ns = sample.get("data") or {}, int(sample.get("monotonic_ns", 0))
-        self.markers.extend(self._watch.see(str(sample.get("source")), data, at_ns))
+        self._events.extend(self._watch.see(str(sample.get("source")), data, at_ns))
         known = {name: data[name] for name in ("mem_available_bytes", "kv_usage") if isinstance(data.get(name), int | float)}
         self._gauges.update(known)
         query, hit = data.get("prefix_query_tokens"), data.get("prefix_hit_tokens")
