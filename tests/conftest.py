@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -103,6 +104,14 @@ class VllmServer:
             self._process.kill()
             self._process.wait()
         self._process = None
+
+
+@pytest.fixture
+def hangups_heard() -> Iterator[None]:
+    """Children hear SIGHUP, also where the tests themselves were started with nohup: an ignored signal is inherited."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")

@@ -89,6 +89,7 @@ def test_killed_in_the_middle_it_goes_on_without_repeating(bed: Bed):
     assert answers(bed.url, "/health")
 
 
+@pytest.mark.usefixtures("hangups_heard")
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGHUP])
 def test_ctrl_c_twice_brings_the_default_back_all_the_same(bed: Bed, first: signal.Signals):
     """The run ends in order, a second signal is answered and changes nothing, exit code 130; a lost ssh counts as one."""

@@ -192,6 +192,7 @@ def test_ctrl_c_keeps_every_record_and_writes_every_file(slow_server: Simulator,
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("hangups_heard")
 def test_a_terminal_that_is_closed_ends_the_run_like_ctrl_c(slow_server: Simulator, tmp_path: Path):
     """As a lost ssh connection does: every record is kept, and the report is written although nobody reads it."""
     ours, theirs = os.openpty()
