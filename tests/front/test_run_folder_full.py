@@ -1,8 +1,5 @@
 """What the lead writes while the disk is full."""
 
-import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,17 +7,6 @@ import pytest
 from loadkit.errors import FolderError
 from loadkit.front.run import Patient
 from loadkit.run_folder import LineFile
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 64 KiB: a tmpfs, where this user may mount one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", place], check=False).returncode:
-        pytest.skip("mounting a small tmpfs needs root")
-    yield place
-    subprocess.run(["umount", place], check=True)
 
 
 def test_lines_of_a_full_disk_are_written_when_there_is_room(small_disk: Path):

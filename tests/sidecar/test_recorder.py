@@ -1,9 +1,6 @@
 """The file survives: order, rotation, a full disk, a crash in the middle of a line; and a span is found in it."""
 
-import os
-import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
@@ -71,17 +68,6 @@ def test_threads_do_not_mix_their_lines(tmp_path: Path):
         thread.join()
     found = [orjson.loads(raw)["data"].get("load1") for raw in own.between(0, 1000 * S)]
     assert [found.count(number) for number in range(8)] == [100] * 8
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 64 KiB: a tmpfs, where this user may mount one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", place], check=False).returncode:
-        pytest.skip("mounting a small tmpfs needs root")
-    yield place
-    subprocess.run(["umount", place], check=True)
 
 
 def test_a_full_disk_loses_nothing(small_disk: Path):

@@ -102,5 +102,5 @@ def test_another_start_is_another_server():
 @given(st.binary(max_size=2000))
 def test_no_bytes_make_it_stumble(noise: bytes):
     """Whatever answers at /metrics."""
-    read(noise)
-    read(b"vllm:prompt_tokens_total{" + noise)
+    assert isinstance(read(noise), Scrape)
+    assert isinstance(read(b"vllm:prompt_tokens_total{" + noise), Scrape)

@@ -102,7 +102,7 @@ def _all_of_it(conductor: Conductor, was: dict[str, Any]) -> Outcome:
         _say_restored(restored, say)
     if not stopped:
         bench.ledger.note("finished")
-    found = None if unmeasured(bench.experiment, bench.ledger) else comparison(bench.experiment, bench.ledger)
+    found = comparison(bench.experiment, bench.ledger)
     return Outcome(launches=bench.ledger.ended(), comparison=found, restored=restored, stopped=stopped, interrupted=interrupted)
 
 

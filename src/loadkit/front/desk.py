@@ -176,7 +176,7 @@ class Desk:
         """Wait for it. A user that is killed meanwhile (ramp-down, stop, Ctrl-C) takes its request along."""
         try:
             reply: Reply = result.get()
-        except BaseException:
+        except BaseException:  # GreenletExit too, which is how Locust stops a user
             if result.ready() and result.successful():
                 self._ended(result.value)
             else:

@@ -103,10 +103,7 @@ class Session:
         """
         user = getattr(user_instance, "user", user_instance)
         if self._workplace is not None and type(user).tasks == [follow_plan] and not isinstance(exception, LoadkitError):
-            self._workplace.trouble(
-                f"{type(user).__name__} raised {type(exception).__name__}: {exception}; its traceback is above",
-                reason="a user of the plan failed",
-            )
+            self._workplace.user_failed(type(user).__name__, exception)
 
     # ---- for users and shapes
 

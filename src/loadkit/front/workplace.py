@@ -135,6 +135,11 @@ class Workplace(Listener):
         locust_rows.log(self._environment, reply)
         self._report(reply)
 
+    def user_failed(self, user: str, fault: Exception) -> None:
+        """A user of the plan raised: the plan would wait for it for ever."""
+        problem = f"{user} raised {type(fault).__name__}: {fault}; its traceback is above"
+        self._tell(messages.TROUBLE, {"problem": problem, "reason": "a user of the plan failed"})
+
     # ---- what the engine says besides
 
     def abandoned(self, reply: Reply) -> None:
@@ -145,8 +150,8 @@ class Workplace(Listener):
         moved = replace(heartbeat, at_ns=heartbeat.at_ns + self._offset_ns)
         self._tell(messages.PULSE, {"heartbeat": _plain(moved)})
 
-    def trouble(self, problem: str, *, reason: str = "records can't be written") -> None:
-        self._tell(messages.TROUBLE, {"problem": problem, "reason": reason})
+    def trouble(self, problem: str) -> None:
+        self._tell(messages.TROUBLE, {"problem": problem, "reason": "records can't be written"})
 
     def engine_died(self, problem: EngineDied) -> None:
         self._tell(messages.TROUBLE, {"problem": str(problem), "reason": "engine_died"})

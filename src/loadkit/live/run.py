@@ -25,6 +25,7 @@ WINDOW_NS = 30 * S
 """Live percentiles are of the requests that ended in the last half minute, or of the last eight where those are fewer."""
 
 STAGES_MARKED = 120
+"""The page gets all marks every second, and more of them than this can't be told apart on a chart."""
 
 COLUMNS = (
     "ttft_p50_ms", "ttft_p95_ms", "tpot_p50_ms", "output_per_s", "in_flight", "asked",
