@@ -6,6 +6,7 @@ import asyncio
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
+from operator import sub
 
 import orjson
 
@@ -48,9 +49,9 @@ class Reception:
         "_plain",
         "_plain_bytes",
         "_read",
-        "_since_token_ns",
         "_timer",
         "_tokens",
+        "_usual",
         "_written_ns",
         "connected_ns",
         "decoder",
@@ -71,6 +72,7 @@ class Reception:
         self, *, loop: asyncio.AbstractEventLoop, now: Callable[[], int], timeouts: Timeouts, stream: bool, keep_text: bool
     ):
         self.decoder = Decoder(keep_text=keep_text)
+        self._usual = self.decoder.usual
         self.over: asyncio.Future[None] = loop.create_future()
         self.phase = ErrorPhase.CONNECT
         self.sent_ns: int | None = None
@@ -99,8 +101,7 @@ class Reception:
         self._plain_bytes = 0
         self._packed: Unpacking | None = None
         self._is_over = False
-        self._life_ns = 0
-        self._since_token_ns = 0
+        self._life_ns = 0  # the last read but for the usual ones, whose times stand in the columns
         self._phase_ns = 0
         self._abort: Callable[[Exception], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -152,24 +153,26 @@ class Reception:
             self._plain = []
 
     def body(self, data: bytes, at_ns: int, read_ns: int, since_ns: int) -> None:
+        usual = self._usual
+        token = usual(data)
+        if token is None:
+            self._unusual(data, at_ns, read_ns, since_ns)
+            return
+        kind, tokens = token
+        self._kinds.append(kind)
+        if self._tokens is not None:
+            self._count_tokens(tokens)
+        self._at.append(at_ns)
+        self._read.append(read_ns)
+
+    def _unusual(self, data: bytes, at_ns: int, read_ns: int, since_ns: int) -> None:
         self._life_ns = read_ns
         if self._packed is not None:
             data = self._unpacked(data, self._packed)
         if self._plain is not None:
             self._keep_plain(data)
             return
-        events = self.decoder.feed(data)
-        if len(events) == 1 and type(events[0]) is Token:  # what nearly all reads bring
-            kind, tokens = events[0]
-            self._kinds.append(kind)
-            if self._tokens is not None:
-                self._count_tokens(tokens)
-            self._at.append(at_ns)
-            self._read.append(read_ns)
-            self._since_token_ns = read_ns
-            self.phase = ErrorPhase.STREAM
-        elif events:
-            self._take(events, at_ns, read_ns, since_ns)
+        self._take(self.decoder.feed(data), at_ns, read_ns, since_ns)
 
     def ended(self, at_ns: int, read_ns: int, *, trusted: bool) -> None:
         if self._plain is None:
@@ -214,7 +217,7 @@ class Reception:
     def events(self) -> Events:
         """The columns of the record; read times where the kernel's can't be trusted."""
         stamps = self._at if self.trusted else self._read
-        late = [read - at for read, at in zip(self._read, self._at, strict=True)] if self.trusted else []
+        late = list(map(sub, self._read, self._at)) if self.trusted else []
         return Events(
             at_ns=self._spread(stamps),
             late_ns=self._spread(late) if late else (),
@@ -274,7 +277,6 @@ class Reception:
                 self._merged.append((len(self._at), count, since_ns))
             self._at.append(at_ns)
             self._read.append(read_ns)
-            self._since_token_ns = read_ns
             self.phase = ErrorPhase.STREAM
 
     def _count_tokens(self, tokens: int | None) -> None:
@@ -341,11 +343,12 @@ class Reception:
         self._phase_ns = at_ns
 
     def _deadline(self) -> tuple[int, float]:
+        token_ns = self._read[-1] if self._read else 0
         silence = Silence(
             phase=self.phase,
             phase_ns=self._phase_ns,
-            life_ns=self._life_ns,
-            token_ns=self._since_token_ns,
+            life_ns=max(self._life_ns, token_ns),
+            token_ns=token_ns,
             whole=self._plain is not None or not self.streamed,
         )
         return deadline(silence, self._limits)

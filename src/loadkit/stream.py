@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from loadkit.assembly import Call, Text
+from loadkit.assembly import PIECES_KEPT, Call, Text
 from loadkit.record import ToolCall, Usage
 from loadkit.sse import MAX_EVENT_BYTES, Frames
+from loadkit.template import Template, learned, without_escapes
 
 loads = orjson.loads
 
@@ -56,6 +57,11 @@ TEXTS = {"content": "a", "refusal": "a", "reasoning": "r", "reasoning_content": 
 ONE = {kind: Token(kind, 1) for kind in "rat"}
 UNCOUNTED = {kind: Token(kind, None) for kind in "rat"}
 
+LONGEST_USUAL = 64 * 1024  # bytes of text in an event that is taken without parsing
+LESSONS = 8
+"""The form of a stream is learned from its first parsed chunks, and after so many only from every so manieth: where it changes
+with each chunk that is in vain, and costs as much as parsing it a few times."""
+
 
 class Decoder:
     """One answer, streamed (`feed`, then `close`) or in one piece (`whole`).
@@ -66,8 +72,8 @@ class Decoder:
     """
 
     __slots__ = (
-        "_answer", "_calls", "_counted", "_frames", "_keep_text", "_reasoning", "_several", "_usage", "finish_reason",
-        "response_id", "server_metrics", "system_fingerprint",
+        "_answer", "_calls", "_counted", "_frames", "_keep_text", "_parsed", "_reasoning", "_several", "_template", "_usage",
+        "_usual_text", "finish_reason", "response_id", "server_metrics", "system_fingerprint",
     )  # fmt: skip
 
     def __init__(self, *, keep_text: bool = True, max_event_bytes: int = MAX_EVENT_BYTES):
@@ -83,6 +89,48 @@ class Decoder:
         self._counted = 0  # completion_tokens up to the last event
         self._several = False  # a choice other than the first was seen
         self._frames = Frames(max_event_bytes)
+        self._template: Template | None = None
+        self._usual_text = self._answer  # what the template's text belongs to
+        self._parsed = 0  # plain chunks that had to be parsed
+
+    def usual(self, data: bytes) -> tuple[str, int | None] | None:
+        """The kind and tokens of a read that is one event in the form of those before; `None`: it is for `feed` to say.
+
+        It gives what `feed` would give, at a third of its cost.
+        """
+        template = self._template
+        if template is None or not self._frames.between:
+            return None
+        head, start, middle, stop, tail, kind = template
+        if data[:start] != head or len(data) > LONGEST_USUAL:
+            return None
+        try:
+            if tail is None:
+                if data[stop:] != middle:
+                    return None
+                piece = data[start:stop].decode()
+                if '"' in piece or "\\" in piece or not piece.isprintable() or not piece:
+                    return None
+                rise = None
+            else:
+                end = data.find(b'"', start)
+                begin = end + len(middle)
+                if data[end:begin] != middle or data[stop:] != tail:
+                    return None
+                piece = data[start:end].decode()
+                if "\\" in piece or not piece.isprintable() or not piece:
+                    return None
+                usage = loads(data[begin:stop])
+                if type(usage) is not dict:
+                    return None
+                rise = self._rise(usage, visible=True)
+        except ValueError:  # no UTF-8, no JSON
+            return None
+        pieces = self._usual_text.pieces
+        pieces.append(piece)
+        if len(pieces) >= PIECES_KEPT:
+            self._usual_text.settle()
+        return kind, rise
 
     def feed(self, data: bytes) -> list[Event]:
         """Decode what a read brought; an event is yielded with the read that completes it."""
@@ -96,7 +144,7 @@ class Decoder:
             except orjson.JSONDecodeError:
                 self._odd(payload, events)
             else:
-                if not self._plain_text(chunk, events):
+                if not self._plain_text(chunk, payload, events):
                     self._chunk(chunk, payload, events)
         if frames.oversized:
             events.append(Problem("oversized_event", f"an event of more than {frames.max_event_bytes} bytes"))
@@ -145,7 +193,7 @@ class Decoder:
         elif text:
             self._chunk(_lenient(text), text, events)
 
-    def _plain_text(self, chunk: Any, events: list[Event]) -> bool:
+    def _plain_text(self, chunk: Any, payload: bytes, events: list[Event]) -> bool:
         """The chunk that nearly all are, one choice with one piece of text, as `_chunk` would take it; false for others."""
         try:
             (choice,) = chunk["choices"]
@@ -160,8 +208,14 @@ class Decoder:
             rise = None if usage is None else self._rise(usage, visible=True)
         except (KeyError, ValueError, TypeError, AttributeError):
             return False
-        (self._answer if kind == "a" else self._reasoning).add(piece)
+        text = self._answer if kind == "a" else self._reasoning
+        text.add(piece)
         events.append(ONE[kind] if rise == 1 else UNCOUNTED[kind] if rise is None else Token(kind, rise))
+        self._parsed += 1
+        if (self._parsed <= LESSONS or self._parsed % LESSONS == 0) and without_escapes(piece):
+            template = learned(payload, chunk, name, piece, kind)
+            if template is not None:
+                self._template, self._usual_text = template, text
         return True
 
     def _chunk(self, chunk: Any, payload: bytes, events: list[Event]) -> None:

@@ -18,14 +18,14 @@ from loadkit.client import Body, Client, body_of
 from loadkit.clock import Clock, anchor
 from loadkit.engine.calls import answered
 from loadkit.engine.ledger import Ledger
+from loadkit.engine.probe import LoopProbe
 from loadkit.engine.protocol import JSON, condensed, line, request_of, target_of, verdict_of
 from loadkit.errors import LoadkitError
 from loadkit.record import AnchorLine, AnswerVerdict, Heartbeat, Record
 from loadkit.request import Request
 from loadkit.run_folder import records_file
 
-PROBE_S = 0.05
-BEATS_EVERY_PROBES = 20
+BEAT_S = 1.0
 STATM = Path("/proc/self/statm")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -131,21 +131,16 @@ class Engine(asyncio.Protocol):
             await asyncio.wait(list(self._tasks.values()))
 
     async def _pulse(self, run: Run) -> None:
-        """A probe of the loop's lateness every 50 ms, a heartbeat every second, and the record file brought to the disk."""
-        late_ns = 0
-        beats = 0
+        """A heartbeat every second, and the record file brought to the disk."""
+        probe = LoopProbe(asyncio.get_running_loop(), self._clock.monotonic_ns)
         while self._run is run:
-            before = self._clock.monotonic_ns()
-            await asyncio.sleep(PROBE_S)
-            late_ns = max(late_ns, self._clock.monotonic_ns() - before - int(PROBE_S * 1e9))
-            beats += 1
-            if beats % BEATS_EVERY_PROBES == 0 and self._run is run:
-                heartbeat = run.beat(in_flight=len(self._tasks), loop_late_max_ns=late_ns)
-                self._say("pulse", heartbeat=heartbeat)
-                late_ns = 0
+            await asyncio.sleep(BEAT_S)
+            if self._run is run:
+                self._say("pulse", heartbeat=run.beat(in_flight=len(self._tasks), loop_late_max_ns=probe.taken()))
                 if not self._tasks:
                     gc.collect()
                 await asyncio.to_thread(run.ledger.sync)
+        probe.stop()
 
     # ---- requests
 

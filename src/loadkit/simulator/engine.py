@@ -1,7 +1,7 @@
 """The engine's loop: steps follow each other, each ends at its due time, outputs are written there.
 
-A step's outputs are rendered while it "computes", so that at the due time only writes are left. The next step is due a
-duration after the last one was due (not after it was done), so a stream keeps its pace although this process is late now
+A step's outputs are rendered while it "computes", each before it is due, so that at the due time only writes are left. The
+next step is due a duration after the last one was due (not after it was done), so a stream keeps its pace although this process is late now
 and then; when it falls behind by more than `CATCH_UP_NS` the schedule starts anew and the lateness is counted.
 """
 
@@ -49,6 +49,7 @@ class Engine:
         self._timer = Timer(loop, self._ring)
         self._step: Step | None = None
         self._outputs: list[tuple[Sequence, Output, Share]] = []
+        self._prepared = 0
         self._delivered = 0
         self._due_ns = 0
         self.dead = False
@@ -126,10 +127,9 @@ class Engine:
         sampling = [share for share in step.shares if share.samples and not share.sequence.gone]
         dues = self._dues(sampling, began_ns)
         self._outputs = [(share.sequence, self._draw(share, due), share) for share, due in zip(sampling, dues, strict=True)]
-        self._delivered = 0
+        self._prepared = self._delivered = 0
         self._timer.set(dues[0] if dues else self._due_ns)
-        for sequence, output, _ in self._outputs:
-            sequence.sink.prepare(output)
+        self._prepare()
 
     def _dues(self, sampling: list[Share], began_ns: int) -> list[int]:
         """When each output is due: at the step's end, or (`spread`) the decodes evenly over the step."""
@@ -155,16 +155,30 @@ class Engine:
             return Output(sequence.made, script.stop_at + 1, due_ns, "stop")
         return Output(sequence.made, end, due_ns, "length" if end >= sequence.max_tokens else None)
 
+    def _prepare(self) -> None:
+        """Render the output that is due next, and those after it until then."""
+        outputs = self._outputs
+        while self._prepared < len(outputs):
+            if self._prepared > self._delivered and outputs[self._delivered][1].due_ns <= time.monotonic_ns():
+                return
+            sequence, output, _ = outputs[self._prepared]
+            self._prepared += 1
+            if not sequence.gone:
+                sequence.sink.prepare(output)
+
     def _ring(self) -> None:
         """Outputs are due; after the last one the step is over."""
         outputs, now = self._outputs, time.monotonic_ns()
         while self._delivered < len(outputs) and outputs[self._delivered][1].due_ns <= now:
+            if self._prepared == self._delivered:
+                self._prepare()
             sequence = outputs[self._delivered][0]
             self._delivered += 1
             if not sequence.gone:
                 sequence.sink.deliver()
         if self._delivered < len(outputs):
             self._timer.set(outputs[self._delivered][1].due_ns)
+            self._prepare()
         elif self._step is not None:
             self._end_step(self._step)
 

@@ -28,9 +28,10 @@ class Connection:
     """
 
     __slots__ = (
-        "_announced", "_closed", "_complete", "_epoch", "_fd", "_feed", "_free", "_gone", "_got_headers", "_headers", "_loop",
-        "_now", "_parser", "_parts", "_receiver", "_recvmsg", "_reusable", "_since_ns", "_sock", "_stamped", "_stamps",
-        "_trusted", "_unsent", "_until_close", "_usual", "_write_error", "connected_ns", "idle_since_ns", "on_body",
+        "_announced", "_between", "_closed", "_complete", "_epoch", "_fd", "_feed", "_free", "_gone", "_got_headers",
+        "_headers", "_loop", "_now", "_parser", "_parts", "_receiver", "_recvmsg", "_reusable", "_since_ns", "_sock",
+        "_stamped", "_stamps", "_trusted", "_unsent", "_until_close", "_usual", "_write_error", "connected_ns",
+        "idle_since_ns", "on_body",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +67,7 @@ class Connection:
         self._got_headers = False
         self._announced = False
         self._usual = False  # the headers are handed on and the end is not there: all that comes is body
+        self._between = False  # the parser stands between two chunks: a whole one may go past it
         self._until_close = False
         self._complete = False
         self._reusable = False
@@ -81,7 +83,8 @@ class Connection:
     def exchange(self, head: bytes, body: bytes, receiver: Receiver) -> None:
         """Begin an exchange: write as much as the kernel takes, and go on as it takes more."""
         self._receiver = receiver
-        self._got_headers = self._announced = self._usual = self._until_close = self._complete = self._reusable = False
+        self._got_headers = self._announced = self._usual = self._between = False
+        self._until_close = self._complete = self._reusable = False
         self._write_error = None
         self._trusted = self._stamped
         self._epoch = self._stamps.epoch
@@ -131,8 +134,7 @@ class Connection:
     # --- reading
 
     def _readable(self) -> None:
-        now, receive, feed = self._now, self._recvmsg, self._feed  # a method in a slot is called faster by a local name
-        before = now()
+        receive, now, feed = self._recvmsg, self._now, self._feed  # a method in a slot is called faster by a local name
         try:
             data, ancillary, _, _ = receive(READ_BYTES, ANCILLARY_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -141,10 +143,11 @@ class Connection:
             self._broken(self._lost(str(problem)), self._write_error or problem)
             return
         at = read = now()
+        since = self._since_ns
         if ancillary:
             seconds, nanoseconds = _timespec(ancillary[0][2])
             at = seconds * 1_000_000_000 + nanoseconds - self._stamps.offset_ns
-            if not self._since_ns <= at <= read:
+            if not since <= at <= read:
                 at = self._implausible(at, read)
         elif data:
             self._trusted = False
@@ -152,19 +155,26 @@ class Connection:
         if receiver is None or not data:
             self._nothing(at, read)
             return
+        length = len(data)
+        if length < READ_BYTES:  # the socket was drained: what comes next arrives after what this read brought
+            self._since_ns = at
         try:
+            if self._between:
+                size = length - 6 if length < 262 else length - 7  # of a chunk whose size has two digits, or three
+                if data[: -size - 2] == b"%x\r\n" % size and data[-2:] == b"\r\n":  # one whole chunk goes past the parser
+                    receiver.body(data[-size - 2 : -2], at, read, since)
+                    return
             feed(data)
+            self._between = self._usual and _ends_with_event(data, self._parts)
             if self._usual and len(self._parts) == 1:
-                receiver.body(self._parts.pop(), at, read, self._since_ns)
+                receiver.body(self._parts.pop(), at, read, since)
             else:
-                self._hand_on(at, read, receiver)
+                self._hand_on(at, read, since, receiver)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as problem:
-            self._unparsable(problem, at, read, receiver)
+            self._unparsable(problem, at, read, since, receiver)
         except Exception as bug:  # ours: whoever waits for the answer gets it, instead of a timeout
             self._fail(bug)
             raise
-        if len(data) < READ_BYTES:  # the socket was drained: whatever comes next arrived after this read began
-            self._since_ns = before
 
     def _nothing(self, at: int, read: int) -> None:
         """The server closed the connection, or says on an idle one what nobody asked."""
@@ -176,14 +186,14 @@ class Connection:
         else:
             self._broken(self._lost("the server closed the connection"), self._write_error)
 
-    def _unparsable(self, problem: Exception, at: int, read: int, receiver: Receiver) -> None:
+    def _unparsable(self, problem: Exception, at: int, read: int, since: int, receiver: Receiver) -> None:
         if self._complete:  # a whole answer, and something after it
             self._reusable = False
-            self._hand_on(at, read, receiver)
+            self._hand_on(at, read, since, receiver)
         else:
             self._broken(httpx2.RemoteProtocolError(f"not HTTP/1.1: {problem}"), problem)
 
-    def _hand_on(self, at: int, read: int, receiver: Receiver) -> None:
+    def _hand_on(self, at: int, read: int, since: int, receiver: Receiver) -> None:
         if self._got_headers and not self._announced:
             self._announced = self._usual = True
             headers, self._headers = self._headers, []
@@ -191,7 +201,7 @@ class Connection:
         if self._parts:
             content = b"".join(self._parts)
             self._parts.clear()
-            receiver.body(content, at, read, self._since_ns)
+            receiver.body(content, at, read, since)
         if self._complete and self._receiver is receiver:
             self._end(at, read)
 
@@ -258,3 +268,8 @@ class Connection:
             self._complete = True
             self._usual = False
             self._reusable = self._parser.should_keep_alive()
+
+
+def _ends_with_event(data: bytes, parts: list[bytes]) -> bool:
+    """Whether a read ended with an HTTP chunk, and so between two: the chunk's own line end follows an event's blank line."""
+    return data[-4:] == b"\n\n\r\n" and bool(parts) and parts[-1][-2:] == b"\n\n"

@@ -10,12 +10,13 @@ PER_TURN = 8
 """Requests that begin, or whose records are made, between two looks at the sockets: one or two milliseconds of work."""
 
 SHARE = 8
-"""Of those who wait one in this many goes on besides: with a thousand streams open a round of the loop takes 20 ms, and
-eight in each would let the last of a thousand wait for seconds."""
+MOST = 12
+"""Of those who wait one in `SHARE` goes on besides, but no more than `MOST` in all. Where streams fill the core a round of the
+loop takes as long as the next chunk is away; more work in it, and the next chunk overtakes the one before it."""
 
 
 class Turns:
-    """Lets `PER_TURN` tasks and a `SHARE` of those waiting go on per round of the event loop, in the order of their asking."""
+    """Lets `PER_TURN` to `MOST` tasks go on per round of the event loop, in the order of their asking."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -37,7 +38,7 @@ class Turns:
 
     def _next_round(self, loop: asyncio.AbstractEventLoop) -> None:
         self._begun = 0
-        allowed = PER_TURN + len(self._waiting) // SHARE
+        allowed = min(MOST, PER_TURN + len(self._waiting) // SHARE)
         while self._waiting and self._begun < allowed:
             turn = self._waiting.popleft()
             if not turn.done():  # else its request was cancelled

@@ -1,0 +1,154 @@
+"""One socket: what a receiver hears does not depend on how the server frames and cuts, nor on the way past the parser."""
+
+import asyncio
+import select
+import socket
+from itertools import pairwise
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import example, given, settings
+
+from loadkit.clock import SystemClock
+from loadkit.transport.connection import READ_BYTES, Connection
+from loadkit.transport.stamps import Stamps
+from wire_servers import END, SSE, chunk, delta
+
+EVENT = delta(content="a")
+
+
+class Hearing:
+    """A receiver that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.times: list[tuple[int, int, int]] = []
+        self.over = ""
+
+    def sending(self, at_ns, *, connected_ns, abort):
+        pass
+
+    def written(self, at_ns):
+        pass
+
+    def headers(self, at_ns, read_ns, status, headers):
+        pass
+
+    def body(self, data, at_ns, read_ns, since_ns):
+        self.heard.append(data)
+        self.times.append((since_ns, at_ns, read_ns))
+
+    def ended(self, at_ns, read_ns, *, trusted):
+        self.over = "ended"
+
+    def failed(self, error, at_ns, *, trusted):
+        self.over = f"failed: {type(error).__name__}"
+
+
+def played(*pieces: bytes) -> tuple[Hearing, int]:
+    """An exchange in which each piece is a read, or as many as it needs; what was heard, and how many reads the parser saw."""
+
+    async def play() -> tuple[Hearing, int]:
+        listener = socket.create_server(("127.0.0.1", 0))
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+        theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        ours.setblocking(False)
+        clock = SystemClock()
+        stamps = Stamps(clock)
+        free: list[Connection] = []
+        connection = Connection(
+            ours, loop=asyncio.get_running_loop(), clock=clock, stamps=stamps, free=free.append, gone=lambda _: None
+        )
+        parsed = 0
+        parse = connection._feed
+
+        def counting(data: bytes) -> None:
+            nonlocal parsed
+            parsed += 1
+            parse(data)
+
+        connection._feed = counting
+        hearing = Hearing()
+        connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"", hearing)
+        for piece in pieces:
+            if not hearing.over:
+                theirs.sendall(piece)
+                while not hearing.over and select.select([ours], [], [], 0)[0]:
+                    connection._readable()
+        connection.close()
+        for one in (theirs, listener):
+            one.close()
+        stamps.close()
+        return hearing, parsed
+
+    return asyncio.run(play())
+
+
+def test_regular_chunks_go_past_the_parser():
+    """Once a read has ended between two chunks, a whole chunk is taken by its frame; their end is the parser's again."""
+    hearing, parsed = played(SSE, *[chunk(EVENT)] * 5, END)
+    assert (hearing.heard, hearing.over, parsed) == ([EVENT] * 5, "ended", 3)
+
+
+FRAMES = (
+    chunk,
+    lambda data: b"%X\r\n%b\r\n" % (len(data), data),
+    lambda data: b"0%x\r\n%b\r\n" % (len(data), data),
+    lambda data: b"%x;a=b\r\n%b\r\n" % (len(data), data),
+)
+BODIES = st.one_of(
+    st.just(EVENT),
+    st.integers(0, 5000).map(lambda size: delta(content="x" * size)),
+    st.sampled_from(
+        [b": c\n\n", b"\n\n", b"\r\n", b"1\r\n", b"4\r\n\n\n\n\n\r\n", b"a", b"ff\r\n", EVENT[:-1], EVENT[:-2], EVENT * 3]
+    ),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(FRAMES), BODIES, st.booleans()), max_size=8),
+    st.lists(st.integers(0, 40_000), max_size=4),
+)
+@example([(chunk, EVENT, True), (chunk, b"4\r\n\n\n\n\n\r\n", True), (chunk, EVENT, True)], [])
+@example([(chunk, EVENT, True), (chunk, EVENT, True)], [len(chunk(EVENT)) + 3])
+def test_the_body_does_not_depend_on_frames_and_cuts(chunks: list[tuple], cuts: list[int]):
+    """Reads that end with chunks, inside of them and inside of their frames, in any order."""
+    stream, marks = b"", set()
+    for frame, body, ends_read in chunks:
+        stream += frame(body)
+        if ends_read:
+            marks.add(len(stream))
+    marks |= {cut % (len(stream) + 1) for cut in cuts} | {0, len(stream)}
+    hearing, _ = played(SSE, *[stream[a:b] for a, b in pairwise(sorted(marks))], END)
+    assert (b"".join(hearing.heard), hearing.over) == (b"".join(body for _, body, _ in chunks), "ended")
+
+
+@pytest.mark.parametrize("broken", [b"1g\r\n", b"+5\r\nabcde\r\n", b"5\r\nabcdeXX", b" 5\r\nabcde\r\n", b"-1\r\na\r\n"])
+def test_a_broken_frame_is_an_error_after_regular_chunks_too(broken: bytes):
+    """The way past the parser takes nothing that the parser would refuse."""
+    hearing, _ = played(SSE, chunk(EVENT), chunk(EVENT), broken, chunk(EVENT))
+    assert (hearing.heard[:2], hearing.over) == ([EVENT] * 2, "failed: RemoteProtocolError")
+
+
+def test_a_body_without_chunks_is_never_taken_for_one():
+    """A text that looks like a chunk, in a body that ends with the connection."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+    hearing, _ = played(head, EVENT + b"\r\n", chunk(EVENT), chunk(EVENT))
+    assert b"".join(hearing.heard) == EVENT + b"\r\n" + chunk(EVENT) * 2
+
+
+def test_what_a_read_brought_came_after_what_the_read_before_brought():
+    """`since`, the kernel's stamp and the read time stand in this order, and each read begins where the one before ended."""
+    hearing, _ = played(SSE, *[chunk(EVENT)] * 4)
+    assert all(since <= at <= read for since, at, read in hearing.times)
+    assert [since for since, _, _ in hearing.times[1:]] == [at for _, at, _ in hearing.times[:-1]]
+
+
+def test_a_read_that_left_something_says_nothing_about_what_comes_next():
+    """The rest may have arrived before the last byte of the first part was read."""
+    size = READ_BYTES - len(b"%x\r\n" % (READ_BYTES - 8)) - 2
+    hearing, _ = played(SSE, chunk(EVENT), b"%x\r\n%b\r\n" % (size, b"x" * (size - 2) + b"\n\n"), chunk(EVENT))
+    (_, first, _), (since, _, _), (again, _, _) = hearing.times
+    assert (since, again) == (first, first)
