@@ -1,8 +1,9 @@
 """The engine's loop: steps follow each other, each ends at its due time, outputs are written there.
 
 A step's outputs are rendered while it "computes", each before it is due, so that at the due time only writes are left. The
-next step is due a duration after the last one was due (not after it was done), so a stream keeps its pace although this process is late now
-and then; when it falls behind by more than `CATCH_UP_NS` the schedule starts anew and the lateness is counted.
+next step is due a duration after the last one was due (not after it was done), so a stream keeps its pace although this
+process is late now and then; when it falls behind by more than `CATCH_UP_NS` the schedule starts anew and the lateness is
+counted.
 """
 
 from __future__ import annotations
