@@ -3,10 +3,10 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loadkit.documents.document import Document, Form, fit
+from loadkit.documents.document import TRIES, Document, Form, fit
 from loadkit.errors import UsageError
 from loadkit.tokens import Count, Prompt
 
@@ -28,12 +28,13 @@ def fitted(language: str, tokenizer: Chat, tokens: int, seed: str) -> Document:
 @pytest.mark.parametrize("language", ["en", "zh"])
 @settings(max_examples=4, deadline=None)
 @given(tokens=st.integers(8192, 20_000), seed=st.text(alphabet="abc0123", min_size=1, max_size=6))
+@example(tokens=8192, seed="120")  # zh, qwen: an id inside the lines follows their lengths better
 def test_the_prompt_has_exactly_the_tokens_asked_for(name, language, tokens, seed):
     """For any length, seed, language and tokenizer: exact, in at most three counts a document and one more a question."""
     tokenizer = Chat(NAMED[name]())
     document = fitted(language, tokenizer, tokens, seed)
     assert (True, tokens) == (document.exact, document.questions[0].planned_tokens)
-    assert tokenizer.calls <= 3 + len(set(QUESTIONS)) - 1
+    assert tokenizer.calls <= 1 + TRIES + len(set(QUESTIONS)) - 1
 
 
 @pytest.mark.parametrize("name", NAMED)
