@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import signal
 import socket
@@ -163,6 +164,7 @@ async def _serve(settings: Settings, *, exit_with_stdin: bool) -> None:
         loop.add_signal_handler(number, until.set)
 
     def ready(port: int) -> None:
+        gc.freeze()  # what is loaded lives as long as the process: looking through it again and again would hold streams up
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         url = f"http://{host}:{port}{settings.root_path}"
         facts: dict[str, Any] = {"url": url, "pid": os.getpid(), "model": settings.model, "preset": settings.preset}
