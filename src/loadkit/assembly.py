@@ -12,41 +12,37 @@ PIECES_KEPT = 512  # text pieces are joined in blocks, or each would cost 60 byt
 
 
 class Text:
-    """Text that grows by pieces; with `keep=False` only its hash grows.
+    """Text that grows by pieces; with `keep=False` only its hash grows."""
 
-    Where a call is too dear, `pieces` may be appended to, and `settle` called once they are PIECES_KEPT.
-    """
-
-    __slots__ = ("_blocks", "_hash", "pieces")
+    __slots__ = ("_blocks", "_hash", "_pieces")
 
     def __init__(self, *, keep: bool):
-        self.pieces: list[str] = []
+        self._pieces: list[str] = []
         self._blocks: list[str] = []
         self._hash = None if keep else hashlib.sha256()
 
     def add(self, piece: str) -> None:
-        pieces = self.pieces
+        pieces = self._pieces
         pieces.append(piece)
         if len(pieces) >= PIECES_KEPT:
-            self.settle()
+            self._settle()
 
     def text(self) -> str | None:
         """`None` where there was none, or where it was not kept. Lone surrogates become "?": JSON can't carry them."""
-        self.settle()
+        self._settle()
         return "".join(self._blocks).encode("utf-8", "replace").decode() if self._blocks else None
 
     def sha256(self) -> str:
-        self.settle()
+        self._settle()
         if self._hash is not None:
             return self._hash.hexdigest()
         return hashlib.sha256((self.text() or "").encode()).hexdigest()
 
-    def settle(self) -> None:
-        """Join the pieces so far into a block."""
-        if not self.pieces:
+    def _settle(self) -> None:
+        if not self._pieces:
             return
-        block = "".join(self.pieces)
-        self.pieces.clear()
+        block = "".join(self._pieces)
+        self._pieces.clear()
         if self._hash is None:
             self._blocks.append(block)
         else:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from loadkit.assembly import PIECES_KEPT, Call, Text
+from loadkit.assembly import Call, Text
 from loadkit.record import ToolCall, Usage
 from loadkit.sse import MAX_EVENT_BYTES, Frames
 from loadkit.template import Template, learned, without_escapes
@@ -96,7 +96,7 @@ class Decoder:
     def usual(self, data: bytes) -> tuple[str, int | None] | None:
         """The kind and tokens of a read that is one event in the form of those before; `None`: it is for `feed` to say.
 
-        It gives what `feed` would give, at a third of its cost.
+        It gives what `feed` would give, without parsing the whole.
         """
         template = self._template
         if template is None or not self._frames.between:
@@ -104,32 +104,28 @@ class Decoder:
         head, start, middle, stop, tail, kind = template
         if data[:start] != head or len(data) > LONGEST_USUAL:
             return None
+        if tail is None:
+            end = stop
+            fits = data[end:] == middle
+        else:
+            end = data.find(b'"', start)
+            begin = end + len(middle)
+            fits = data[end:begin] == middle and data[stop:] == tail
+        if not fits:
+            return None
         try:
-            if tail is None:
-                if data[stop:] != middle:
-                    return None
-                piece = data[start:stop].decode()
-                if '"' in piece or "\\" in piece or not piece.isprintable() or not piece:
-                    return None
-                rise = None
-            else:
-                end = data.find(b'"', start)
-                begin = end + len(middle)
-                if data[end:begin] != middle or data[stop:] != tail:
-                    return None
-                piece = data[start:end].decode()
-                if "\\" in piece or not piece.isprintable() or not piece:
-                    return None
+            piece = data[start:end].decode()
+            if not piece or '"' in piece or "\\" in piece or not piece.isprintable():
+                return None
+            rise = None
+            if tail is not None:
                 usage = loads(data[begin:stop])
                 if type(usage) is not dict:
                     return None
                 rise = self._rise(usage, visible=True)
         except ValueError:  # no UTF-8, no JSON
             return None
-        pieces = self._usual_text.pieces
-        pieces.append(piece)
-        if len(pieces) >= PIECES_KEPT:
-            self._usual_text.settle()
+        self._usual_text.add(piece)
         return kind, rise
 
     def feed(self, data: bytes) -> list[Event]:

@@ -5,44 +5,18 @@ import select
 import socket
 from itertools import pairwise
 
+import httpx2
 import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given, settings
 
+from hearing import Hearing
 from loadkit.clock import SystemClock
 from loadkit.transport.connection import READ_BYTES, Connection
 from loadkit.transport.stamps import Stamps
 from wire_servers import END, SSE, chunk, delta
 
 EVENT = delta(content="a")
-
-
-class Hearing:
-    """A receiver that keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[bytes] = []
-        self.times: list[tuple[int, int, int]] = []
-        self.over = ""
-
-    def sending(self, at_ns, *, connected_ns, abort):
-        pass
-
-    def written(self, at_ns):
-        pass
-
-    def headers(self, at_ns, read_ns, status, headers):
-        pass
-
-    def body(self, data, at_ns, read_ns, since_ns):
-        self.heard.append(data)
-        self.times.append((since_ns, at_ns, read_ns))
-
-    def ended(self, at_ns, read_ns, *, trusted):
-        self.over = "ended"
-
-    def failed(self, error, at_ns, *, trusted):
-        self.over = f"failed: {type(error).__name__}"
 
 
 def played(*pieces: bytes) -> tuple[Hearing, int]:
@@ -72,9 +46,9 @@ def played(*pieces: bytes) -> tuple[Hearing, int]:
         hearing = Hearing()
         connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"", hearing)
         for piece in pieces:
-            if not hearing.over:
+            if not hearing.over.done():
                 theirs.sendall(piece)
-                while not hearing.over and select.select([ours], [], [], 0)[0]:
+                while not hearing.over.done() and select.select([ours], [], [], 0)[0]:
                     connection._readable()
         connection.close()
         for one in (theirs, listener):
@@ -88,7 +62,7 @@ def played(*pieces: bytes) -> tuple[Hearing, int]:
 def test_regular_chunks_go_past_the_parser():
     """Once a read has ended between two chunks, a whole chunk is taken by its frame; their end is the parser's again."""
     hearing, parsed = played(SSE, *[chunk(EVENT)] * 5, END)
-    assert (hearing.heard, hearing.over, parsed) == ([EVENT] * 5, "ended", 3)
+    assert (hearing.heard, hearing.over.result(), parsed) == ([EVENT] * 5, None, 3)
 
 
 FRAMES = (
@@ -122,14 +96,14 @@ def test_the_body_does_not_depend_on_frames_and_cuts(chunks: list[tuple], cuts: 
             marks.add(len(stream))
     marks |= {cut % (len(stream) + 1) for cut in cuts} | {0, len(stream)}
     hearing, _ = played(SSE, *[stream[a:b] for a, b in pairwise(sorted(marks))], END)
-    assert (b"".join(hearing.heard), hearing.over) == (b"".join(body for _, body, _ in chunks), "ended")
+    assert (b"".join(hearing.heard), hearing.over.result()) == (b"".join(body for _, body, _ in chunks), None)
 
 
 @pytest.mark.parametrize("broken", [b"1g\r\n", b"+5\r\nabcde\r\n", b"5\r\nabcdeXX", b" 5\r\nabcde\r\n", b"-1\r\na\r\n"])
 def test_a_broken_frame_is_an_error_after_regular_chunks_too(broken: bytes):
     """The way past the parser takes nothing that the parser would refuse."""
     hearing, _ = played(SSE, chunk(EVENT), chunk(EVENT), broken, chunk(EVENT))
-    assert (hearing.heard[:2], hearing.over) == ([EVENT] * 2, "failed: RemoteProtocolError")
+    assert (hearing.heard[:2], type(hearing.over.exception())) == ([EVENT] * 2, httpx2.RemoteProtocolError)
 
 
 def test_a_body_without_chunks_is_never_taken_for_one():

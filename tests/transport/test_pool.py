@@ -2,6 +2,7 @@
 
 import asyncio
 
+from hearing import Hearing
 from loadkit.clock import SystemClock
 from loadkit.transport.pool import Pool
 from loadkit.transport.stamps import Stamps
@@ -17,34 +18,9 @@ class Jumping(SystemClock):
         return SystemClock.monotonic_ns() + self.jump_ns
 
 
-class Ignoring:
-    """A receiver that waits for the end."""
-
-    def __init__(self) -> None:
-        self.over = asyncio.get_running_loop().create_future()
-
-    def sending(self, at_ns, *, connected_ns, abort):
-        pass
-
-    def written(self, at_ns):
-        pass
-
-    def headers(self, at_ns, read_ns, status, headers):
-        pass
-
-    def body(self, data, at_ns, read_ns, since_ns):
-        pass
-
-    def ended(self, at_ns, read_ns, *, trusted):
-        self.over.set_result(None)
-
-    def failed(self, error, at_ns, *, trusted):
-        self.over.set_exception(error)
-
-
 async def exchange(pool: Pool) -> None:
     connection = await pool.connection(5)
-    receiver = Ignoring()
+    receiver = Hearing()
     connection.exchange(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n", b"", receiver)
     await receiver.over
 

@@ -1,4 +1,4 @@
-"""One document, fitted to a prompt length with few counts, and the questions about it with one count each."""
+"""One document, fitted to a prompt length with at most three counts, and the questions about it with one count each."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ class Question:
 class Document:
     """A fitted document. `asked_tokens` is the length that was asked for; the first question's prompt has it exactly.
 
-    `exact` is False where the counts are estimates, or where `TRIES` documents did not suffice (then the plan says what
-    they gave).
+    `exact` is False where the counts are estimates, or where three counts did not suffice (then the plan says what they gave).
     """
 
     text: str
@@ -71,10 +70,6 @@ def prompt_of(form: Form, question_text: str) -> Prompt:
     system = [{"role": "system", "content": form.system}] if form.system else []
     user = {"role": "user", "content": DOCUMENT_MARK + question_text}
     return Prompt(messages=[*system, user], tools=form.tools, template=form.template)
-
-
-TRIES = 2
-"""Documents counted until one is exact: what a few lines cost beside other neighbours shows in the first."""
 
 
 async def fit(form: Form, tokenizer: Tokenizer, *, tokens: int, seed: str) -> Document:
@@ -94,7 +89,7 @@ async def fit(form: Form, tokenizer: Tokenizer, *, tokens: int, seed: str) -> Do
     counted = await tokenizer.count(first.with_document(pool))
     read = await asyncio.to_thread(_costs, first, archive, lines, counted)
     short = 0
-    for _ in range(TRIES):
+    for _ in range(2):
         text = await asyncio.to_thread(_arranged, form, archive, lines, read, tokens - short, seed)
         counted = await tokenizer.count(first.with_document(text))
         if counted.tokens == tokens:

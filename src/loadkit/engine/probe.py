@@ -9,7 +9,7 @@ EVERY_S = 0.05
 
 
 class LoopProbe:
-    """A timer every 50 ms that notes how late it fires; a callback and no task, because a task costs three times as much."""
+    """A timer every 50 ms that notes how late it fires; a callback, because a task has more to do at each."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], int]):
         self._loop = loop

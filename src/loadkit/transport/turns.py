@@ -6,17 +6,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-PER_TURN = 8
-"""Requests that begin, or whose records are made, between two looks at the sockets: one or two milliseconds of work."""
-
-SHARE = 8
-MOST = 12
-"""Of those who wait one in `SHARE` goes on besides, but no more than `MOST` in all. Where streams fill the core a round of the
-loop takes as long as the next chunk is away; more work in it, and the next chunk overtakes the one before it."""
+PER_TURN = 12
+"""Requests that begin, or whose records are made, between two looks at the sockets: a few milliseconds of work. Where streams
+fill the core a round of the loop takes as long as the next chunk is away: with more work in it that one overtakes the one before,
+and with less the ends of a thousand answers drag on."""
 
 
 class Turns:
-    """Lets `PER_TURN` to `MOST` tasks go on per round of the event loop, in the order of their asking."""
+    """Lets `PER_TURN` tasks go on per round of the event loop, in the order of their asking."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -38,8 +35,7 @@ class Turns:
 
     def _next_round(self, loop: asyncio.AbstractEventLoop) -> None:
         self._begun = 0
-        allowed = min(MOST, PER_TURN + len(self._waiting) // SHARE)
-        while self._waiting and self._begun < allowed:
+        while self._waiting and self._begun < PER_TURN:
             turn = self._waiting.popleft()
             if not turn.done():  # else its request was cancelled
                 turn.set_result(None)

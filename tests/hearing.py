@@ -1,0 +1,31 @@
+"""A receiver that keeps what it hears."""
+
+import asyncio
+
+
+class Hearing:
+    """Bodies and their times (since, kernel stamp, read) in order; `over` is resolved at the end, or fails with it."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.times: list[tuple[int, int, int]] = []
+        self.over = asyncio.get_running_loop().create_future()
+
+    def sending(self, at_ns, *, connected_ns, abort):
+        pass
+
+    def written(self, at_ns):
+        pass
+
+    def headers(self, at_ns, read_ns, status, headers):
+        pass
+
+    def body(self, data, at_ns, read_ns, since_ns):
+        self.heard.append(data)
+        self.times.append((since_ns, at_ns, read_ns))
+
+    def ended(self, at_ns, read_ns, *, trusted):
+        self.over.set_result(None)
+
+    def failed(self, error, at_ns, *, trusted):
+        self.over.set_exception(error)
