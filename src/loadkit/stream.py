@@ -19,7 +19,7 @@ import orjson
 from loadkit.assembly import Call, Text
 from loadkit.record import ToolCall, Usage
 from loadkit.sse import MAX_EVENT_BYTES, Frames
-from loadkit.template import Template, learned, without_escapes
+from loadkit.template import AFTER, Template, learned, without_escapes
 
 loads = orjson.loads
 
@@ -134,6 +134,8 @@ class Decoder:
         frames = self._frames
         if frames.oversized:
             return events
+        if self._template is not None and frames.between:
+            data = self._usual_ones(data, events)
         for payload in frames.feed(data):
             try:
                 chunk = loads(payload)
@@ -145,6 +147,18 @@ class Decoder:
         if frames.oversized:
             events.append(Problem("oversized_event", f"an event of more than {frames.max_event_bytes} bytes"))
         return events
+
+    def _usual_ones(self, data: bytes, events: list[Event]) -> bytes:
+        """Takes the usual events that a read of several begins with; gives back what is left."""
+        pieces = data.split(AFTER)
+        left = pieces.pop()
+        for place, piece in enumerate(pieces):
+            token = self.usual(piece + AFTER)
+            if token is None:
+                return AFTER.join((*pieces[place:], left)) if place else data
+            kind, rise = token
+            events.append(ONE[kind] if rise == 1 else UNCOUNTED[kind] if rise is None else Token(kind, rise))
+        return left
 
     def close(self) -> list[Event]:
         """The body ended properly: a last event whose blank line is missing still counts."""

@@ -38,6 +38,7 @@ class Engine(asyncio.Protocol):
         self._api_key = api_key
         self._ended = ended
         self._rest = b""
+        self._outbox: list[bytes] = []
         self._held: dict[str, tuple[Request, Body]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._chores: set[asyncio.Task[None]] = set()
@@ -57,6 +58,7 @@ class Engine(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        self._loop = asyncio.get_running_loop()
         self._say("ready", pid=os.getpid())
 
     def data_received(self, data: bytes) -> None:
@@ -70,8 +72,19 @@ class Engine(asyncio.Protocol):
         self._chore(self._leave())
 
     def _say(self, op: str, **values: object) -> None:
+        self._tell(line(op, **values))
+
+    def _tell(self, message: bytes) -> None:
+        """What is said in one round of the loop goes in one write: each one wakes Locust, which may share this core."""
+        if not self._outbox:
+            self._loop.call_soon(self._post)
+        self._outbox.append(message)
+
+    def _post(self) -> None:
+        messages = b"".join(self._outbox)
+        self._outbox.clear()
         if not self._transport.is_closing():
-            self._transport.write(line(op, **values))
+            self._transport.write(messages)
 
     def _chore(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -206,9 +219,7 @@ class Engine(asyncio.Protocol):
             self._run.ledger.note(verdict_of(message["verdict"]))
 
     async def _call(self, message: JSON) -> None:
-        answer = await answered(message)
-        if not self._transport.is_closing():
-            self._transport.write(answer)
+        self._tell(await answered(message))
 
 
 class Run:
