@@ -6,6 +6,8 @@ import asyncio
 class Hearing:
     """Bodies and their times (since, kernel stamp, read) in order; `over` is resolved at the end, or fails with it."""
 
+    awaits_first = False
+
     def __init__(self) -> None:
         self.heard: list[bytes] = []
         self.times: list[tuple[int, int, int]] = []

@@ -32,6 +32,12 @@ def by_template(decoder: Decoder, data: bytes) -> list[Event]:
     return decoder.feed(data) if usual is None else [Token(*usual)]
 
 
+def by_parsing(decoder: Decoder, data: bytes) -> list[Event]:
+    """Without templates: what was learned is forgotten before each read."""
+    decoder._template = None
+    return decoder.feed(data)
+
+
 def decoded(
     reads: Iterable[bytes], way: Callable[[Decoder, bytes], list[Event]]
 ) -> tuple[list[list[Event]], tuple[object, ...]]:
@@ -68,23 +74,30 @@ PIECES = st.one_of(
 
 
 @settings(max_examples=400)
-@given(st.lists(PIECES, max_size=14))
-@example([delta(content="a"), delta(content="b"), b"data: ", delta(content="c")])
-def test_both_ways_give_the_same(reads: list[bytes]):
-    """Any order of shapes, so that templates meet what is nearly their own."""
-    assert decoded(reads, by_template) == decoded(reads, Decoder.feed)
+@given(st.lists(PIECES, max_size=14), st.lists(st.integers(0, 400), max_size=5))
+@example([delta(content="a"), delta(content="b"), b"data: ", delta(content="c")], [])
+@example([delta(content="a"), delta(content="b"), b"data: ", delta(content="c")], [0])
+def test_both_ways_give_the_same(pieces: list[bytes], sizes: list[int]):
+    """Any order of shapes, so that templates meet what is nearly their own: in reads of one, of some and of many."""
+    reads, rest = [], list(pieces)
+    for size in sizes:
+        reads.append(b"".join(rest[: size % 5]))
+        rest = rest[size % 5 :]
+    reads += rest
+    assert decoded(reads, by_template) == decoded(reads, by_parsing)
 
 
 @settings(max_examples=400)
-@given(st.data(), st.booleans())
-def test_damage_is_seen(data: st.DataObject, counted: bool):
-    """A chunk with any one byte changed, left out or doubled is judged as parsing judges it."""
+@given(st.data(), st.booleans(), st.booleans())
+def test_damage_is_seen(data: st.DataObject, counted: bool, together: bool):
+    """A chunk with any one byte changed, left out or doubled is judged as parsing judges it, alone or amid others in a read."""
     one = bytearray(raw("word", usage=2 if counted else None))
     place = data.draw(st.integers(0, len(one) - 1))
     new = data.draw(st.binary(max_size=2))
     one[place : place + 1] = new
-    reads = [raw("a", usage=1 if counted else None), bytes(one), raw("b", usage=3 if counted else None)]
-    assert decoded(reads, by_template) == decoded(reads, Decoder.feed)
+    first, *later = [raw("a", usage=1 if counted else None), bytes(one), raw("b", usage=3 if counted else None)]
+    reads = [first, b"".join([first, *later])] if together else [first, *later]
+    assert decoded(reads, by_template) == decoded(reads, by_parsing)
 
 
 @pytest.mark.parametrize("counted", [False, True])
@@ -106,6 +119,18 @@ def test_the_usual_chunk_goes_the_short_way(name: str, counted: bool):
     short = (kind, 1 if counted else None)
     assert taken == [None, short, short, short, None, short]
     assert (decoder.answer() if kind == "a" else decoder.reasoning()) == "".join(texts)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_several_in_a_read_go_the_short_way_too(counted: bool, monkeypatch: pytest.MonkeyPatch):
+    """All but those that are no usual ones are taken without a look at the rest of them."""
+    decoder = Decoder()
+    decoder.feed(ROLE + raw("a", usage=1 if counted else None))
+    parsed = []
+    monkeypatch.setattr("loadkit.stream.Frames.feed", lambda _, data: parsed.append(data) or [])
+    usual = [raw(text, usage=place if counted else None) for place, text in enumerate(("b", "c", "长"), 2)]
+    found = decoder.feed(b"".join(usual) + DONE)
+    assert (found, decoder.answer(), parsed) == ([Token("a", 1 if counted else None)] * 3, "abc长", [DONE])
 
 
 def test_a_pretty_printed_chunk_has_a_template_too():

@@ -168,6 +168,8 @@ class Client:
             self._tokens_ended = _sum_of((self._tokens_ended, reception.tokens_seen))
         with contextlib.suppress(asyncio.CancelledError):  # too late as well: the answer is there
             await self._endings.take()
+        if self._measuring is not None:
+            self._measuring.first_reads.look_if_due()
         return self._ended(self._record(start, reception, *outcome_of(reception)))
 
     async def open_ahead(self, count: int, *, connect_s: float | None = None) -> None:

@@ -111,6 +111,10 @@ class Reception:
         return self.sent_ns is not None and self.connected_ns is None
 
     @property
+    def awaits_first(self) -> bool:
+        return not self._at
+
+    @property
     def ended_already(self) -> bool:
         """Nothing more comes; `over` says the same, but a task that is cancelled takes that along."""
         return self._is_over

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hearing import Hearing
 from loadkit.clock import SystemClock
 from loadkit.transport.connection import READ_BYTES, Connection
+from loadkit.transport.first_reads import FirstReads
 from loadkit.transport.stamps import Stamps
 from wire_servers import END, SSE, chunk, delta
 
@@ -32,7 +33,13 @@ def played(*pieces: bytes) -> tuple[Hearing, int]:
         stamps = Stamps(clock)
         free: list[Connection] = []
         connection = Connection(
-            ours, loop=asyncio.get_running_loop(), clock=clock, stamps=stamps, free=free.append, gone=lambda _: None
+            ours,
+            loop=asyncio.get_running_loop(),
+            clock=clock,
+            stamps=stamps,
+            first_reads=FirstReads(clock.monotonic_ns),
+            free=free.append,
+            gone=lambda _: None,
         )
         parsed = 0
         parse = connection._feed

@@ -4,6 +4,7 @@ import asyncio
 
 from hearing import Hearing
 from loadkit.clock import SystemClock
+from loadkit.transport.first_reads import FirstReads
 from loadkit.transport.pool import Pool
 from loadkit.transport.stamps import Stamps
 from wire_servers import answer, playing, request
@@ -31,7 +32,7 @@ async def test_an_expired_connection_is_not_used_again():
         clock = Jumping()
         stamps = Stamps(clock)
         host, port = wire.base_url.removeprefix("http://").removesuffix("/v1").split(":")
-        pool = Pool(host, int(port), clock=clock, stamps=stamps)
+        pool = Pool(host, int(port), clock=clock, stamps=stamps, first_reads=FirstReads(clock.monotonic_ns))
         await exchange(pool)
         clock.jump_ns += 3_900_000_000
         await exchange(pool)
@@ -49,7 +50,7 @@ async def test_idle_connections_are_closed_by_themselves():
         clock = Jumping()
         stamps = Stamps(clock)
         host, port = wire.base_url.removeprefix("http://").removesuffix("/v1").split(":")
-        pool = Pool(host, int(port), clock=clock, stamps=stamps)
+        pool = Pool(host, int(port), clock=clock, stamps=stamps, first_reads=FirstReads(clock.monotonic_ns))
         await asyncio.gather(*(exchange(pool) for _ in range(3)))
         clock.jump_ns += 4_100_000_000
         await asyncio.wait_for(wire.gone_now.wait(), 5)
@@ -65,7 +66,7 @@ async def test_connections_that_are_opened_ahead_are_those_that_are_used():
         clock = Jumping()
         stamps = Stamps(clock)
         host, port = wire.base_url.removeprefix("http://").removesuffix("/v1").split(":")
-        pool = Pool(host, int(port), clock=clock, stamps=stamps)
+        pool = Pool(host, int(port), clock=clock, stamps=stamps, first_reads=FirstReads(clock.monotonic_ns))
         await asyncio.gather(*(pool.open_ahead(count, 5) for count in (1, 2, 3)))
         await asyncio.gather(*(exchange(pool) for _ in range(3)))
         await pool.open_ahead(3, 5)

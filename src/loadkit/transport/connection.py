@@ -12,6 +12,7 @@ import httptools
 import httpx2
 
 from loadkit.clock import Clock
+from loadkit.transport.first_reads import FirstReads
 from loadkit.transport.receiver import Headers, Receiver
 from loadkit.transport.stamps import ANCILLARY_BYTES, TIMESPEC, Stamps
 
@@ -28,8 +29,8 @@ class Connection:
     """
 
     __slots__ = (
-        "_announced", "_between", "_closed", "_complete", "_epoch", "_fd", "_feed", "_free", "_gone", "_got_headers",
-        "_headers", "_loop", "_now", "_parser", "_parts", "_receiver", "_recvmsg", "_reusable", "_since_ns", "_sock",
+        "_announced", "_between", "_closed", "_complete", "_epoch", "_fd", "_feed", "_first_reads", "_free", "_gone",
+        "_got_headers", "_headers", "_loop", "_now", "_parser", "_parts", "_receiver", "_recvmsg", "_reusable", "_since_ns", "_sock",
         "_stamped", "_stamps", "_trusted", "_unsent", "_until_close", "_usual", "_write_error", "connected_ns",
         "idle_since_ns", "on_body",
     )  # fmt: skip
@@ -41,6 +42,7 @@ class Connection:
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
         stamps: Stamps,
+        first_reads: FirstReads,
         free: Callable[[Connection], None],
         gone: Callable[[Connection], None],
     ):
@@ -52,6 +54,7 @@ class Connection:
         self._loop = loop
         self._now = clock.monotonic_ns
         self._stamps = stamps
+        self._first_reads = first_reads
         self._free = free
         self._gone = gone
         self._receiver: Receiver | None = None
@@ -66,7 +69,7 @@ class Connection:
         self._since_ns = 0
         self._got_headers = False
         self._announced = False
-        self._usual = False  # the headers are handed on and the end is not there: all that comes is body
+        self._usual = False  # the first token was handed on and the end is not there: all that comes is body
         self._between = False  # the parser stands between two chunks: a whole one may go past it
         self._until_close = False
         self._complete = False
@@ -94,12 +97,15 @@ class Connection:
         receiver.sending(self._since_ns, connected_ns=connected, abort=partial(self._abort, receiver))
         if self._unsent is None and self._write_error is None:
             receiver.written(self._now())
+        if receiver.awaits_first:
+            self._first_reads.add(self._fd, self._readable)
 
     def close(self) -> None:
         """Close at once; an exchange under way is dropped without a word to its receiver."""
         if self._closed:
             return
         self._closed = True
+        self._first_reads.discard(self._fd)
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         self._sock.close()
@@ -143,6 +149,8 @@ class Connection:
             self._broken(self._lost(str(problem)), self._write_error or problem)
             return
         at = read = now()
+        if read >= self._first_reads.due_ns:
+            self._first_reads.look()
         since = self._since_ns
         if ancillary:
             seconds, nanoseconds = _timespec(ancillary[0][2])
@@ -195,15 +203,19 @@ class Connection:
 
     def _hand_on(self, at: int, read: int, since: int, receiver: Receiver) -> None:
         if self._got_headers and not self._announced:
-            self._announced = self._usual = True
+            self._announced = True
             headers, self._headers = self._headers, []
             receiver.headers(at, read, self._parser.get_status_code(), headers)
         if self._parts:
             content = b"".join(self._parts)
             self._parts.clear()
             receiver.body(content, at, read, since)
-        if self._complete and self._receiver is receiver:
-            self._end(at, read)
+        if self._complete:
+            if self._receiver is receiver:
+                self._end(at, read)
+        elif self._announced and not receiver.awaits_first:
+            self._usual = True
+            self._first_reads.discard(self._fd)
 
     def _implausible(self, at: int, read: int) -> int:
         """A stamp from the future or from before the last one: within the error of the anchor, or the clock was stepped."""
@@ -220,6 +232,7 @@ class Connection:
         receiver, self._receiver = self._receiver, None
         if receiver is None:
             return
+        self._first_reads.discard(self._fd)
         trusted = self._still_trusted()
         if self._reusable and self._unsent is None:
             self.idle_since_ns = read

@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 
 from loadkit.clock import Clock, SystemClock
+from loadkit.transport.first_reads import FirstReads
 from loadkit.transport.pool import EXPIRY_S, Pool
 from loadkit.transport.receiver import Headers, Receiver
 from loadkit.transport.stamps import Stamps
@@ -21,11 +22,15 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
 
     `exchange` sends ready bytes and tells a `Receiver` everything; that is what the client measures with. As a transport of
     httpx2 (`handle_async_request`) it is an ordinary one: timeouts are those of the request, errors those of httpx2.
+
+    Attributes:
+        first_reads: connections that are read out of turn; who keeps the event loop busy calls its `look_if_due` now and then.
     """
 
     def __init__(self, *, clock: Clock | None = None, kernel_stamps: bool = True, expiry_s: float = EXPIRY_S):
         self._clock: Clock = SystemClock() if clock is None else clock
         self._stamps = Stamps(self._clock, wanted=kernel_stamps)
+        self.first_reads = FirstReads(self._clock.monotonic_ns)
         self._pools: dict[tuple[str, int], Pool] = {}
         self._turns = Turns()
         self._expiry_s = expiry_s
@@ -40,6 +45,7 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         """
         pool = self._pool(server)
         await self._turns.take()
+        self.first_reads.look_if_due()
         connection = await pool.connection(connect_s)
         connection.exchange(head, body, receiver)
 
@@ -54,7 +60,7 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
     def _pool(self, server: tuple[str, int]) -> Pool:
         pool = self._pools.get(server)
         if pool is None:
-            pool = Pool(*server, clock=self._clock, stamps=self._stamps, expiry_s=self._expiry_s)
+            pool = Pool(*server, clock=self._clock, stamps=self._stamps, first_reads=self.first_reads, expiry_s=self._expiry_s)
             self._pools[server] = pool
         return pool
 
@@ -77,6 +83,7 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
+        self.first_reads.close()
         self._stamps.close()
 
 
@@ -95,6 +102,8 @@ def head_of(request: httpx2.Request) -> bytes:
 
 class _Stream(httpx2.AsyncByteStream):
     """The receiver of those who read a response the ordinary way."""
+
+    awaits_first = False
 
     def __init__(self, loop: asyncio.AbstractEventLoop, read_s: float | None):
         self._begun: asyncio.Future[tuple[int, Headers]] = loop.create_future()

@@ -11,6 +11,7 @@ import httpx2
 
 from loadkit.clock import Clock
 from loadkit.transport.connection import Connection
+from loadkit.transport.first_reads import FirstReads
 from loadkit.transport.stamps import Stamps
 
 EXPIRY_S = 4.0
@@ -23,11 +24,12 @@ RENEW_S = 1.0
 class Pool:
     """Connections to one server. It has no limit of its own: a request never waits for a connection of another one."""
 
-    def __init__(self, host: str, port: int, *, clock: Clock, stamps: Stamps, expiry_s: float = EXPIRY_S):
+    def __init__(self, host: str, port: int, *, clock: Clock, stamps: Stamps, first_reads: FirstReads, expiry_s: float = EXPIRY_S):
         self._host = host
         self._port = port
         self._clock = clock
         self._stamps = stamps
+        self._first_reads = first_reads
         self._expiry_ns = int(expiry_s * 1e9)
         self._idle: list[Connection] = []  # the one used last is taken first
         self._open: set[Connection] = set()
@@ -113,7 +115,13 @@ class Pool:
 
     def _kept(self, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> Connection:
         connection = Connection(
-            sock, loop=loop, clock=self._clock, stamps=self._stamps, free=self._idle.append, gone=self._open.discard
+            sock,
+            loop=loop,
+            clock=self._clock,
+            stamps=self._stamps,
+            first_reads=self._first_reads,
+            free=self._idle.append,
+            gone=self._open.discard,
         )
         self._open.add(connection)
         return connection

@@ -14,6 +14,10 @@ class Receiver(Protocol):
     Times are monotonic nanoseconds. `failed` gets an exception of httpx2 whose cause is the system's.
     """
 
+    @property
+    def awaits_first(self) -> bool:
+        """Whether the token is still to come whose time of arrival matters most: until then this one is read before others."""
+
     def sending(self, at_ns: int, *, connected_ns: int | None, abort: Callable[[Exception], None]) -> None:
         """The first byte is about to be written, on a connection opened at `connected_ns`, or a reused one (`None`).
 
