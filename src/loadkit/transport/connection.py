@@ -30,8 +30,8 @@ class Connection:
 
     __slots__ = (
         "_announced", "_between", "_closed", "_complete", "_epoch", "_fd", "_feed", "_first_reads", "_free", "_gone",
-        "_got_headers", "_headers", "_loop", "_now", "_parser", "_parts", "_receiver", "_recvmsg", "_reusable", "_since_ns", "_sock",
-        "_stamped", "_stamps", "_trusted", "_unsent", "_until_close", "_usual", "_write_error", "connected_ns",
+        "_got_headers", "_headers", "_loop", "_now", "_parser", "_parts", "_receiver", "_recvmsg", "_reusable", "_since_ns",
+        "_sock", "_stamped", "_stamps", "_trusted", "_unsent", "_until_close", "_usual", "_write_error", "connected_ns",
         "idle_since_ns", "on_body",
     )  # fmt: skip
 

@@ -24,7 +24,16 @@ RENEW_S = 1.0
 class Pool:
     """Connections to one server. It has no limit of its own: a request never waits for a connection of another one."""
 
-    def __init__(self, host: str, port: int, *, clock: Clock, stamps: Stamps, first_reads: FirstReads, expiry_s: float = EXPIRY_S):
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        clock: Clock,
+        stamps: Stamps,
+        first_reads: FirstReads,
+        expiry_s: float = EXPIRY_S,
+    ):
         self._host = host
         self._port = port
         self._clock = clock
