@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -11,7 +12,10 @@ from typing import Any
 
 @dataclass
 class Odd:
-    """What the server has. `answers` replaces what a path would answer; `seen` collects (path, body) of every POST."""
+    """What the server has. `answers` replaces what a path would answer; `seen` collects (path, body) of every POST.
+
+    `slow_s` seconds pass before it says which models it has.
+    """
 
     owned_by: str = "vllm"
     models: tuple[str, ...] = ("m",)
@@ -26,6 +30,7 @@ class Odd:
     tools: bool = True
     status: int = 200
     metrics: str = ""
+    slow_s: float = 0.0
     info: dict[str, Any] | None = None
     answers: dict[str, Any] = field(default_factory=dict)
     seen: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -52,6 +57,7 @@ def _handler(odd: Odd) -> type[BaseHTTPRequestHandler]:
             elif self.path in odd.answers:
                 self.reply(200, odd.answers[self.path])
             elif self.path == "/v1/models":
+                time.sleep(odd.slow_s)
                 self.reply(odd.status, {"data": [self.model(name) for name in odd.models]})
             elif self.path == "/metrics" and odd.metrics:
                 self.reply(200, odd.metrics)

@@ -17,6 +17,7 @@ from locust_process import CONCURRENCY, HANG_S, ROOT, Locust, locust, ran
 
 from loadkit.record import Outcome, Phase, Record
 from loadkit.run_folder import PLAN, read_run
+from odd_servers import Odd, serving
 from simulator_process import Simulator, simulator
 
 ENDS = (0, 5)
@@ -169,6 +170,15 @@ def test_more_mistakes_are_one_line_and_exit_2(server: Simulator, tmp_path: Path
     """What makes each line is tested with options, scenario files, ledger and preflight; here they pass through Locust."""
     done = ran(tmp_path, "--host", server.url, *options)
     _a_mistake(done, said)
+
+
+@pytest.mark.slow
+def test_a_server_that_takes_its_time_is_waited_for_aloud(tmp_path: Path):
+    """A model that is being loaded: nothing is wrong, but a silent minute looks like it."""
+    with serving(Odd(slow_s=7)) as url:
+        done = ran(tmp_path, "--host", url, "--preflight-only")
+    said = f"loadkit: {url} has not answered yet; waiting for it\n"
+    assert (done.process.returncode, done.output.count(said), "model       m" in done.output) == (0, 1, True)
 
 
 def _a_mistake(done: Locust, said: str) -> None:

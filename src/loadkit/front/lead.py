@@ -25,6 +25,7 @@ from loadkit.front.signals import INTERRUPTED
 from loadkit.front.watching import Watch
 from loadkit.live import Live
 from loadkit.plan import Stage, users_of
+from loadkit.secrets import masked_text
 from loadkit.sidecar_client import GuardState
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from loadkit.front.workplace import Workplace
 
 SIMULATED = "fast"
+PATIENCE_S = 5.0
+"""After this a look at the server says that it is still waiting; a model that is being loaded can take minutes to answer."""
+
 DRAIN_S = 600.0
 """How long users without a plan may take to finish what they began, when the guard allows nothing new."""
 
@@ -87,7 +91,11 @@ class Lead:
             self.start_simulator()
             assert self._simulator is not None
             url = self._simulator.ready()["url"]
-        found: JSON = self._call("loadkit.engine.preparation:look", host=host or url, model=options.model, **scenario)
+        patience = gevent.spawn_later(PATIENCE_S, self._say, f"{masked_text(host or url)} has not answered yet; waiting for it")
+        try:
+            found: JSON = self._call("loadkit.engine.preparation:look", host=host or url, model=options.model, **scenario)
+        finally:
+            patience.kill()
         return {**found, "embedded_simulator": not host}
 
     def _call(self, function: str, **arguments: Any) -> Any:
