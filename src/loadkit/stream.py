@@ -137,6 +137,9 @@ class Decoder:
         if self._template is not None and frames.between:
             data = self._usual_ones(data, events)
         for payload in frames.feed(data):
+            if payload == b"[DONE]":
+                events.append(DONE)
+                continue
             try:
                 chunk = loads(payload)
             except orjson.JSONDecodeError:

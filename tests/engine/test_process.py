@@ -15,11 +15,13 @@ import orjson
 import pytest
 
 from loadkit.case import Case, Turn
-from loadkit.engine.protocol import line, record_of, request_line, target_message
+from loadkit.engine.protocol import ended_record, line, request_line, target_message
 from loadkit.record import CaseFacts, Outcome, Record, Slot
 from loadkit.request import Target, first_request
 from loadkit.run_folder import read_run
 from simulator_process import Simulator, simulator
+
+FACTS = CaseFacts(scenario="short", case="c", workload="speed")
 
 
 class Engine:
@@ -52,7 +54,7 @@ class Engine:
         self.until("opened")
 
     def record(self) -> Record:
-        return record_of(self.until("ended")["record"])
+        return ended_record(self.until("ended"), Slot(), FACTS)
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +83,8 @@ Ask = Callable[..., bytes]
 @pytest.fixture
 def ask(target: Target) -> Ask:
     def message(name: str, *, op: str = "send", max_tokens: int = 4) -> bytes:
-        facts = CaseFacts(scenario="short", case="c", workload="speed")
         turn = Turn(messages=({"role": "user", "content": "Count to ten."},))
-        case = Case(facts=facts, turns=(turn,), body={"max_tokens": max_tokens, "ignore_eos": True})
+        case = Case(facts=FACTS, turns=(turn,), body={"max_tokens": max_tokens, "ignore_eos": True})
         request = first_request(case, id=name, target=target, slot=Slot(), run_id="run")
         return request_line(op, replace(request, due_ns=time.monotonic_ns() if op == "send" else None))
 
@@ -91,13 +92,14 @@ def ask(target: Target) -> Ask:
 
 
 def test_a_request_becomes_a_record_in_the_file_and_on_the_socket(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
-    """The same record, but for its event columns."""
+    """The same record, but for its event columns and what the other side knows of it."""
     engine.open(tmp_path, target)
     engine.say(ask("a"))
     record = engine.record()
-    written = read_run(tmp_path).records
+    (written,) = read_run(tmp_path).records
     assert (record.outcome, record.usage.completion_tokens) == (Outcome.COMPLETED, 4)
-    assert [record] == [replace(one, events=record.events) for one in written]
+    assert record == replace(written, case=record.case, events=record.events)
+    assert (written.case.case, written.case.max_tokens) == ("c", 4)
 
 
 def test_held_requests_are_sent_together_when_released(engine: Engine, target: Target, ask: Ask, tmp_path: Path):

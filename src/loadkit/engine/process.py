@@ -19,7 +19,7 @@ from loadkit.clock import Clock, anchor
 from loadkit.engine.calls import answered
 from loadkit.engine.ledger import Ledger
 from loadkit.engine.probe import LoopProbe
-from loadkit.engine.protocol import JSON, condensed, line, request_of, target_of, verdict_of
+from loadkit.engine.protocol import JSON, ended_line, line, request_of, target_of, verdict_of
 from loadkit.errors import LoadkitError
 from loadkit.record import AnchorLine, AnswerVerdict, Heartbeat, Record
 from loadkit.request import Request
@@ -87,7 +87,7 @@ class Engine(asyncio.Protocol):
             self._transport.write(messages)
 
     def _chore(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+        task = self._loop.create_task(work)
         self._chores.add(task)
         task.add_done_callback(self._chore_done)
 
@@ -159,7 +159,7 @@ class Engine(asyncio.Protocol):
 
     def _send(self, request: Request, body: Body | None = None, begin: asyncio.Event | None = None) -> None:
         assert self._run is not None, "a request before `open`"
-        task = asyncio.ensure_future(self._sent(self._run, request, body, begin))
+        task = self._loop.create_task(self._sent(self._run, request, body, begin))
         self._tasks[request.id] = task
         task.add_done_callback(lambda task: self._sending_done(request.id, task))
 
@@ -173,7 +173,7 @@ class Engine(asyncio.Protocol):
             if request.id not in run.ledger.cancelled:
                 raise
             record = run.ledger.cancelled.pop(request.id)
-        self._say("ended", record=condensed(record), verdicts=run.judged(record, request.checks))
+        self._tell(ended_line(record, run.judged(record, request.checks)))
 
     def _sending_done(self, name: str, task: asyncio.Task[None]) -> None:
         del self._tasks[name]

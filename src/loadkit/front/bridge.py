@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import gevent
 import orjson
@@ -15,9 +15,9 @@ from gevent import subprocess
 from gevent.event import AsyncResult, Event
 from gevent.queue import Queue
 
-from loadkit.engine.protocol import JSON, heartbeat_of, line, record_of, request_line, target_message, verdict_of
+from loadkit.engine.protocol import JSON, ended_record, heartbeat_of, line, request_line, target_message, verdict_of
 from loadkit.errors import EngineDied, FolderError, LoadkitError, UsageError
-from loadkit.record import AnswerVerdict, Heartbeat, Record
+from loadkit.record import AnswerVerdict, CaseFacts, Heartbeat, Record, Slot
 from loadkit.request import Request, Target
 
 CHUNK_BYTES = 1 << 18
@@ -39,6 +39,14 @@ class Reply:
     def text(self) -> str:
         """The answer, empty where there was none."""
         return self.record.answer or ""
+
+
+class Waiting(NamedTuple):
+    """Who waits for the end of a request, and what its record has from it."""
+
+    result: AsyncResult
+    slot: Slot
+    case: CaseFacts
 
 
 class Unsent(LoadkitError):
@@ -71,7 +79,7 @@ class Bridge:
     def __init__(self, listener: Listener):
         self._listener = listener
         self._outbox: Queue[bytes | None] = Queue()
-        self._waiting: dict[str, AsyncResult] = {}
+        self._waiting: dict[str, Waiting] = {}
         self._calls: dict[int, AsyncResult] = {}
         self._held: dict[str, Callable[[], None]] = {}
         self._abandoned: set[str] = set()
@@ -148,8 +156,7 @@ class Bridge:
 
     def abandon(self, name: str) -> None:
         """Cancel a request whose user is being killed; its record goes to the listener."""
-        waiting = self._waiting.get(name)
-        if waiting is not None:
+        if name in self._waiting:
             self._abandoned.add(name)
             self.cancel(name)
 
@@ -197,7 +204,7 @@ class Bridge:
         if self.died is not None:
             result.set_exception(self.died)
             return result
-        self._waiting[request.id] = result
+        self._waiting[request.id] = Waiting(result, request.slot, request.case)
         self._idle.clear()
         self._say(request_line(op, request))
         return result
@@ -246,8 +253,7 @@ class Bridge:
     def _heard(self, message: JSON) -> None:
         match message["op"]:
             case "ended":
-                verdicts = tuple(verdict_of(verdict) for verdict in message["verdicts"])
-                self._ended(Reply(record_of(message["record"]), verdicts))
+                self._ended(message)
             case "held":
                 self._held.pop(message["id"], _nobody)()
             case "unsent":
@@ -262,8 +268,10 @@ class Bridge:
                 if self._state is not None:
                     self._state.set(message)
 
-    def _ended(self, reply: Reply) -> None:
-        name = reply.record.id
+    def _ended(self, message: JSON) -> None:
+        name = message["record"][0]
+        _, slot, case = self._waiting[name]
+        reply = Reply(ended_record(message, slot, case), tuple([verdict_of(verdict) for verdict in message["verdicts"]]))
         if name in self._abandoned:
             self._listener.abandoned(reply)
         self._over(name, lambda waiting: waiting.set(reply))
@@ -273,7 +281,7 @@ class Bridge:
         self._held.pop(name, None)
         self._abandoned.discard(name)
         if waiting is not None:
-            tell(waiting)
+            tell(waiting.result)
         if not self._waiting:
             self._idle.set()
 
@@ -281,7 +289,11 @@ class Bridge:
         """Everybody who waits is told; what was recorded is in the folder."""
         code = self._process.wait()
         self.died = EngineDied(f"the engine process ended by itself (exit code {code}); its message is above, if it left one")
-        for result in [*self._waiting.values(), *self._calls.values(), *filter(None, [self._state])]:
+        for result in [
+            *(waiting.result for waiting in self._waiting.values()),
+            *self._calls.values(),
+            *filter(None, [self._state]),
+        ]:
             if not result.ready():
                 result.set_exception(self.died)
         self._waiting.clear()
