@@ -15,6 +15,7 @@ from loadkit.transport.stamps import Stamps
 from wire_servers import END, SSE, chunk, delta
 
 EVENT = delta(content="a")
+OTHER = delta(role="assistant", content=None)
 ROLE = delta(role="assistant", content="")
 
 
@@ -129,6 +130,50 @@ def test_a_busy_connection_lets_a_first_token_go_first(first_reads: FirstReads, 
             closed.close()
 
     asyncio.run(play())
+
+
+def test_what_comes_between_a_read_and_its_handing_on_does_not_go_first(first_reads: FirstReads):
+    """The connection that reads is one of those that are looked at, and has more to read by then."""
+
+    async def play() -> list[bytes]:
+        clock = SystemClock()
+        stamps = Stamps(clock)
+        listener = socket.create_server(("127.0.0.1", 0))
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+        theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        ours.setblocking(False)
+        connection = Connection(
+            ours,
+            loop=asyncio.get_running_loop(),
+            clock=clock,
+            stamps=stamps,
+            first_reads=first_reads,
+            free=lambda _: None,
+            gone=lambda _: None,
+        )
+        awaiting = Awaiting()
+        connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"", awaiting)
+        later = [chunk(OTHER), chunk(EVENT), chunk(OTHER)]
+        receive = connection._recvmsg
+
+        def received(*sizes: int) -> object:
+            got = receive(*sizes)
+            if later:
+                theirs.sendall(later.pop(0))
+                time.sleep(0.001)  # more than a period
+            return got
+
+        connection._recvmsg = received
+        theirs.sendall(SSE + chunk(ROLE))
+        while not awaiting.over.done() and (awaiting.heard == [] or later):
+            connection._readable()
+        connection._readable()
+        for closed in (connection, theirs, listener, stamps):
+            closed.close()
+        return awaiting.heard
+
+    assert b"".join(asyncio.run(play())) == ROLE + OTHER + EVENT + OTHER
 
 
 class Awaiting(Hearing):

@@ -149,7 +149,7 @@ class Connection:
             self._broken(self._lost(str(problem)), self._write_error or problem)
             return
         at = read = now()
-        if read >= self._first_reads.due_ns:
+        if read >= self._first_reads.due_ns and self._usual:  # else it may be among them, and what follows would go first
             self._first_reads.look()
         since = self._since_ns
         if ancillary:
