@@ -149,8 +149,6 @@ class Connection:
             self._broken(self._lost(str(problem)), self._write_error or problem)
             return
         at = read = now()
-        if read >= self._first_reads.due_ns and self._usual:  # else it may be among them, and what follows would go first
-            self._first_reads.look()
         since = self._since_ns
         if ancillary:
             seconds, nanoseconds = _timespec(ancillary[0][2])
@@ -171,6 +169,8 @@ class Connection:
                 size = length - 6 if length < 262 else length - 7  # of a chunk whose size has two digits, or three
                 if data[: -size - 2] == b"%x\r\n" % size and data[-2:] == b"\r\n":  # one whole chunk goes past the parser
                     receiver.body(data[-size - 2 : -2], at, read, since)
+                    if read >= self._first_reads.due_ns:
+                        self._first_reads.look()
                     return
             feed(data)
             self._between = self._usual and _ends_with_event(data, self._parts)
@@ -183,6 +183,7 @@ class Connection:
         except Exception as bug:  # ours: whoever waits for the answer gets it, instead of a timeout
             self._fail(bug)
             raise
+        self._first_reads.look_if_due()  # after its own bytes: it may be among them, with more to read by now
 
     def _nothing(self, at: int, read: int) -> None:
         """The server closed the connection, or says on an idle one what nobody asked."""

@@ -19,9 +19,9 @@ NEVER = 1 << 63
 class FirstReads:
     """The sockets that are looked at out of turn.
 
-    Whoever reads a socket that is not among them compares the time with `due_ns`, and calls `look` once it is past; whoever
-    does other work calls `look_if_due`: there is no other place where a busy loop can be interrupted. Without epoll (macOS)
-    nothing is ever due.
+    Whoever has read a socket, and handed on what it brought, compares the time with `due_ns`, and calls `look` once it is past;
+    whoever does other work calls `look_if_due`: there is no other place where a busy loop can be interrupted. Without epoll
+    (macOS) nothing is ever due.
     """
 
     def __init__(self, now: Callable[[], int]):
