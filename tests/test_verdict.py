@@ -100,6 +100,18 @@ def test_a_planned_end_may_cancel_what_is_in_flight():
     assert "COMPLETED 1/2 · CANCELLED 1" in found.headline
 
 
+def test_what_this_side_stopped_is_no_wrong_answer():
+    """It is in no denominator of answers: the model was not asked to the end."""
+    records = [
+        record("a", facts=case(workload="quality")),
+        record("b", outcome=Outcome.CANCELLED, facts=case(workload="quality")),
+    ]
+    checks = (verdict_on("a"), verdict_on("b", Answer.NO_ANSWER))
+    found = judged(records, checks=checks, manifest={"asked": {"answers": True}})
+    assert found.exit_code == 0
+    assert "COMPLETED 1/2 · CANCELLED 1 · CORRECT 1/1" in found.headline
+
+
 @pytest.mark.parametrize(("state", "code"), [("interrupted", 130), ("aborted", 3), ("finished", 0)])
 def test_how_the_run_ended_decides_first(state, code):
     """Ctrl-C is 130, an abort 3."""
@@ -233,6 +245,13 @@ def test_cold_and_warm_are_verified_states(cache, expected, cached, reason):
     """Contradicted, or no evidence where the run is about warm: invalid; a cold row without evidence is only labelled."""
     made = record("a", facts=case(cache=cache, expected_cached_tokens=expected), usage=usage(cached))
     assert ("cache_unverified" in invalid([made])) is reason
+
+
+@pytest.mark.parametrize(("tokens", "reason"), [(1600, False), (1601, True)])
+def test_a_prompt_too_short_for_a_block_has_nothing_to_find(tokens, reason):
+    """A later turn of a short chat, with the blocks of 1600 tokens that hybrid models have: 0 is what there can be."""
+    made = record("a", facts=case(cache="warm"), usage=Usage(prompt_tokens=tokens, completion_tokens=3, cached_tokens=0))
+    assert ("cache_unverified" in invalid([made], manifest={"preflight": {"block_size": 1600}})) is reason
 
 
 def test_another_fingerprint_within_the_run_is_drift_of_the_configuration():

@@ -36,7 +36,7 @@ INVALID_REASONS: dict[str, str] = {
     "schedule_degraded": "requests were sent later than planned by more than that, or arrivals found no free slot",
     "tokens_mismatch": "prompts are not of the planned length, or usage, stream and the server's counter disagree",
     "no_usage": "completed requests without token counts",
-    "cache_unverified": "cached tokens contradict the declared cache state, or are missing where warm is compared with cold",
+    "cache_unverified": "cached tokens contradict the declared cache state, or can't confirm it where warm meets cold",
     "config_drift": "the system fingerprint changed within the run",
     "non_stationary": "TPOT of at least 20 like requests moved by more than 10 % over the run (Mann-Kendall p < 0.001)",
     "records_incomplete": "lines of the records can't be read, or a finished run has requests without an end",
@@ -107,7 +107,8 @@ def _transport(summary: Summary) -> Axis:
 
 
 def _stop(summary: Summary) -> Axis:
-    """truncated where a quality request ran out of its budget, aborted where the server gave up, else natural."""
+    """truncated where a quality request ran out of its budget, aborted where the server gave up; without either `as planned`
+    where answers ended by the length that they were to have (speed workloads), else natural."""
     cut = summary.whole.truncated
     aborted = summary.whole.stops.get("abort", 0)
     reasons = [
@@ -116,7 +117,13 @@ def _stop(summary: Summary) -> Axis:
     reasons += [f"{aborted} stopped by abort"] if aborted else []
     return Axis(
         name="stop",
-        state="truncated" if cut else "aborted" if aborted else "natural",
+        state="truncated"
+        if cut
+        else "aborted"
+        if aborted
+        else "as planned"
+        if summary.whole.stops.get("length")
+        else "natural",
         reasons=tuple(reasons),
         asked=_asked(summary, "truncation"),
     )
@@ -181,7 +188,9 @@ def _cache(summary: Summary) -> list[str]:
     ]
     unknown = sum(count for name, count in caches.items() if name.endswith("unverified"))
     about_cache = any(name.startswith("warm") for name in caches)
-    return contradicted + ([f"{unknown} requests without cached token counts"] if unknown and about_cache else [])
+    return contradicted + (
+        [f"{unknown} requests without a cached token count that could confirm it"] if unknown and about_cache else []
+    )
 
 
 def _drifted_configuration(summary: Summary) -> list[str]:

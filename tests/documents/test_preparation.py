@@ -34,10 +34,11 @@ def test_a_rung_leaves_room_for_the_budget(rung, tokens):
 
 
 def test_rungs_that_the_limit_makes_equal_are_made_once(tmp_path):
-    """And what was left out is said."""
+    """And what was left out is said, and what a rung beyond the limit became."""
     _, made = prepared(tmp_path, rungs=(38, 64, 128))
-    assert [document.tier for document in made.documents] == ["38K", "38K", "64K", "64K"]
-    assert "128K left out" in made.notes[0]
+    assert [document.tier for document in made.documents] == ["38K", "38K", "39K", "39K"]
+    assert made.notes[0] == "39K in place of 64K: the server's limit is 40000 tokens"
+    assert "128K left out" in made.notes[1]
 
 
 def test_inputs_are_replayed_byte_for_byte(tmp_path):

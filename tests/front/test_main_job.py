@@ -163,6 +163,7 @@ def test_a_mistake_is_one_line_and_exit_2_before_the_first_request(
         (["--junit", "/no/such/folder/x.xml"], "--junit: '/no/such/folder/x.xml' can't be used; write the path of a file"),
         (["--scenario", "shrot"], "did you mean 'short'?"),
         (["--run-dir", "/proc/runs"], "choose another --run-dir"),
+        (["--html", "/proc/x/run.html"], "argument --html: '/proc/x/run.html' can't be used: No such file or directory"),
         (["--host", "http://127.0.0.1:1"], "start the server, or check --host"),
     ],
 )

@@ -60,6 +60,17 @@ def test_capacity_is_printed_apart_from_quality():
     assert (context.quality, context.capacity, context.capacity_unverified) == ("128K", "32K", False)
 
 
+@pytest.mark.parametrize(("stopped", "claimed"), [("128K", "64K"), ("8K", None)])
+def test_a_length_that_this_side_stopped_proves_nothing(stopped, claimed):
+    """Ctrl-C within it: neither a failure nor a claim, and a shorter length without answers is no base."""
+    rest = [pair for pair in ladder() if pair[0].case.tier != stopped]
+    cut = [asked(stopped, n, outcome=Outcome.CANCELLED, events=()) for n in range(12)]
+    context = summary_of([*rest, *cut], samples=watched(-1000, 1000)).contexts[0]
+    (rung,) = [rung for rung in context.rungs if rung.tier == stopped]
+    assert (rung.checked, rung.quality, rung.capacity) == (0, None, None)
+    assert (context.quality, context.capacity) == (claimed, claimed)
+
+
 def test_right_answers_on_an_unstable_host_have_no_capacity():
     """The eager run of the earlier experiment: everything right, and the host out of memory."""
     samples = [*watched(-1000, 100, step=100), *watched(200, 1000, step=100, oom_kill=9)]

@@ -51,13 +51,15 @@ def judge(record: Record, spec: Mapping[str, Any]) -> AnswerVerdict:
     """What one check (a plain JSON object, see `loadkit.checks.spec`) finds in the answer of a record that ended.
 
     A request that did not complete has no answer to judge: `no_answer`, with the outcome as detail, so that it stays in the
-    denominator and is never a pass.
+    denominator and is never a pass. One that this side stopped says nothing of the model: `unverified`, and in no denominator.
 
     Raises:
         pydantic.ValidationError: the spec is none; scenario files are checked when they are loaded, so this is a bug.
     """
     check = ADAPTER.validate_python(spec)
-    if record.outcome is not Outcome.COMPLETED:
+    if record.outcome is Outcome.CANCELLED:
+        found = Finding(Answer.UNVERIFIED, "stopped by this side")
+    elif record.outcome is not Outcome.COMPLETED:
         found = Finding(Answer.NO_ANSWER, f"the request ended as {record.outcome.value}")
     else:
         found = JUDGES[type(check)](record, check)

@@ -175,13 +175,17 @@ def _archive(scenario: Scenario) -> Archive:
 
 
 def _lengths(rungs_k: Sequence[float], budget: int, max_model_len: int | None) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Tokens by tier, shortest first, each length once."""
+    """Tokens by tier, shortest first, each length once. A rung beyond the server's limit is called by that limit."""
     lengths: dict[str, int] = {}
     notes: list[str] = []
     for rung in sorted(set(rungs_k)):
         tokens = rung_tokens(rung, budget=budget, max_model_len=max_model_len)
         if tokens <= 0 or tokens in lengths.values():
             notes.append(f"{_tier(rung)} left out: the server's limit of {max_model_len} tokens leaves no such length")
+        elif max_model_len is not None and rung * 1024 > max_model_len:
+            longest = _tier(max_model_len // 1024)
+            lengths[longest] = tokens
+            notes.append(f"{longest} in place of {_tier(rung)}: the server's limit is {max_model_len} tokens")
         else:
             lengths[_tier(rung)] = tokens
     if not lengths:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from locust import argument_parser
 
 from loadkit.front.options import ENTRIES, Entry, Options, read
 
+LOCUSTS_FILES = ("csv_prefix", "html_file", "json_file")
+"""What Locust writes to, and finds out when it does: some of them after the run."""
+
 
 def add_to(parser: Any) -> None:
     """Give Locust's parser our options. No argument groups: Locust loses what is in them (the form does not show it)."""
+    for action in parser._actions:
+        if action.dest in LOCUSTS_FILES:
+            action.type = _new_file
     for entry in ENTRIES:
         if entry.is_switch:
             parser.add_argument(
@@ -19,6 +28,18 @@ def add_to(parser: Any) -> None:
             )
         else:
             parser.add_argument(entry.flag, env_var=entry.env_var, **_value(entry), include_in_web_ui=entry.in_form)
+
+
+def _new_file(text: str) -> str:
+    """The path of a file whose folder is there, or can be made as Locust would make it."""
+    folder = Path(text).absolute().parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise argparse.ArgumentTypeError(f"{text!r} can't be used: {problem.strerror}; choose another folder") from problem
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} can't be used: {folder} can't be written to; choose another folder")
+    return text
 
 
 def remember_defaults() -> None:

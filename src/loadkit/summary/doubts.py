@@ -101,7 +101,10 @@ def _of_tokens(whole: Group, tokens: TokenAudit) -> Iterator[str]:
     elif tokens.server_tokens is not None and tokens.alone is None:
         yield "Token totals: the server does not say how many requests it finished."
     if any(name.endswith("unverified") for name in whole.caches):
-        yield "Prefix cache: the server does not report cached tokens for some requests whose cache state is declared."
+        yield (
+            "Prefix cache: for some requests with a declared cache state cached tokens are not reported, "
+            "or are 0 where their number can't be foretold."
+        )
 
 
 def _of_client(client: ClientError, selftest: object) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loadkit.checks import WORST_FIRST
+from loadkit.prefix_cache import expected_hit
 from loadkit.record import Answer, AnswerVerdict, Outcome, Phase, Record, Start
 from loadkit.run_folder import Run
 
@@ -21,7 +22,7 @@ class Judged:
 
     Attributes:
         record: the facts; a request that never ended is a record with outcome `in_flight_lost` and no stamps but `due_ns`.
-        answer: the third axis; `None` where no check is declared for its scenario.
+        answer: the third axis; `None` where no check is declared for its scenario, and where this side stopped it.
         detail: why, in the check's words.
         checks: each check's own verdict.
         truncated: where the budget ran out (quality workloads only: a speed workload ends by length on purpose).
@@ -53,9 +54,10 @@ def judged(run: Run) -> tuple[Judged, ...]:
     """Every request of the run in order of its due time, lost ones included; the host is not judged yet."""
     records = [*run.records, *(lost(start) for start in run.lost)]
     verdicts = _verdicts(run.checks)
+    block_size = run.manifest.get("preflight", {}).get("block_size")
     declared = _scenarios_with_checks(records, verdicts, asked=bool(run.manifest.get("asked", {}).get("answers")))
     return tuple(
-        _judged(record, verdicts.get(record.id, ()), declared=record.case.scenario in declared)
+        _judged(record, verdicts.get(record.id, ()), declared=record.case.scenario in declared, block_size=block_size)
         for record in sorted(records, key=lambda record: (record.due_ns, record.id))
     )
 
@@ -80,11 +82,12 @@ def truncation(record: Record) -> Place | None:
     return "answer" if answered else "thinking"
 
 
-def cache_state(record: Record) -> CacheState | None:
-    """Whether cached tokens confirm the declared state.
+def cache_state(record: Record, *, block_size: int | None = None) -> CacheState | None:
+    """Whether cached tokens confirm the declared state; `block_size` of the server's cache in tokens, where it is known.
 
-    Cold: exactly 0 cached tokens. Warm: at least what the block formula expects, or any where nothing is expected. Requests
-    that merely share a salt may hit or not: for them it is enough that the server says what it had cached.
+    Cold: exactly 0 cached tokens. Warm: at least what the block formula expects; where nothing is expected any, and also none
+    for a prompt that is too short for a single block. Requests that merely share a salt may hit or not: for them it is enough
+    that the server says what it had cached.
     """
     declared, cached, expected = record.case.cache, record.usage.cached_tokens, record.case.expected_cached_tokens
     if declared not in ("cold", "warm", "shared"):
@@ -93,15 +96,18 @@ def cache_state(record: Record) -> CacheState | None:
         return "unverified"
     if declared == "cold":
         return "verified" if cached == 0 else "contradicted"
+    if expected is None and block_size is not None and record.usage.prompt_tokens is not None:
+        tokens = record.usage.prompt_tokens
+        expected = 0 if expected_hit(tokens, tokens, block_size=block_size) == 0 else None
     if expected is None:
         return "verified" if cached > 0 or declared == "shared" else "unverified"
     return "verified" if cached >= expected else "contradicted"
 
 
-def _judged(record: Record, verdicts: tuple[AnswerVerdict, ...], *, declared: bool) -> Judged:
+def _judged(record: Record, verdicts: tuple[AnswerVerdict, ...], *, declared: bool, block_size: int | None) -> Judged:
     worst = min(verdicts, key=lambda verdict: WORST_FIRST.index(verdict.answer), default=None)
     answer: Answer | None = None
-    if declared:
+    if declared and record.outcome is not Outcome.CANCELLED:  # stopped by us: nothing of it was asked to the end
         answer = worst.answer if worst is not None else Answer.UNVERIFIED
         if worst is None and record.outcome is not Outcome.COMPLETED:
             answer = Answer.NO_ANSWER
@@ -111,7 +117,7 @@ def _judged(record: Record, verdicts: tuple[AnswerVerdict, ...], *, declared: bo
         detail=worst.detail if worst is not None else "",
         checks=verdicts,
         truncated=truncation(record),
-        cache=cache_state(record) if record.outcome is Outcome.COMPLETED else None,
+        cache=cache_state(record, block_size=block_size) if record.outcome is Outcome.COMPLETED else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from loadkit.record import Answer
+from loadkit.record import Answer, Outcome
 from loadkit.summary.judged import HostState, Judged
 from loadkit.summary.tally import tier_tokens
 
@@ -26,7 +26,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """One length. `prompt_tokens` are the smallest and largest that the server reported; `host` the worst of its requests."""
+    """One length. `prompt_tokens` are the smallest and largest that the server reported; `host` the worst of its requests.
+
+    `quality` and `capacity` are `None` where it is not known: nothing was checked, no host was seen, or this side stopped some.
+    """
 
     tier: str
     attempted: int
@@ -36,7 +39,7 @@ class Rung:
     prompt_tokens: tuple[int, int] | None
     tokens_verified: bool | None
     host: HostState
-    quality: bool
+    quality: bool | None
     capacity: bool | None
 
     @property
@@ -118,8 +121,8 @@ def _effective(scenario: str, requests: Sequence[Judged], short: Sequence[Judged
         base=base,
         base_of="short" if short else ordered[0],
         rungs=rungs,
-        quality=_last_unbroken((rung.tier, rung.quality) for rung in rungs),
-        capacity=_last_unbroken((rung.tier, rung.capacity is not False) for rung in rungs),
+        quality=_last_unbroken((rung.tier, rung.quality is True) for rung in rungs),
+        capacity=_last_unbroken((rung.tier, rung.capacity is not False and rung.completed == rung.attempted) for rung in rungs),
         capacity_unverified=any(rung.capacity is None for rung in rungs),
     )
 
@@ -127,12 +130,13 @@ def _effective(scenario: str, requests: Sequence[Judged], short: Sequence[Judged
 def _rung(tier: str, requests: Sequence[Judged], base: float) -> Rung:
     checked = [request for request in requests if request.answer is not None]
     completed = [request for request in requests if request.completed]
+    stopped = sum(request.record.outcome is Outcome.CANCELLED for request in requests)
     lengths = [tokens for request in completed if (tokens := request.record.usage.prompt_tokens) is not None]
     verified = _tokens_verified(completed)
     states = {request.host for request in requests}
     host: HostState = next((state for state in ("unstable", "suspect", "unverified") if state in states), "stable")
     correct = _correct(checked)
-    sound = len(completed) == len(requests) and host not in ("unstable", "suspect") and verified is not False
+    sound = len(completed) + stopped == len(requests) and host not in ("unstable", "suspect") and verified is not False
     return Rung(
         tier=tier,
         attempted=len(requests),
@@ -142,8 +146,8 @@ def _rung(tier: str, requests: Sequence[Judged], base: float) -> Rung:
         prompt_tokens=(min(lengths), max(lengths)) if lengths else None,
         tokens_verified=verified,
         host=host,
-        quality=bool(checked) and base > 0 and correct / len(checked) >= NEEDED_SHARE * base,
-        capacity=False if not sound else None if host == "unverified" or verified is None else True,
+        quality=base > 0 and correct / len(checked) >= NEEDED_SHARE * base if checked else None,
+        capacity=False if not sound else None if stopped or host == "unverified" or verified is None else True,
     )
 
 

@@ -26,7 +26,7 @@ from loadkit.run_folder import Run
 from loadkit.summary import Summary
 from loadkit.verdict import Axis, Verdict
 
-_GOOD = {"completed", "natural", "correct", "stable", "valid", "met"}
+_GOOD = {"completed", "natural", "as planned", "correct", "stable", "valid", "met"}
 _UNSURE = {"unverified", "suspect", "inconclusive"}
 _AXES = {
     "transport": "transport",
