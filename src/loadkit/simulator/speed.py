@@ -63,7 +63,7 @@ SPARK_SERVER = {
 
 PRESETS: dict[str, Preset] = {
     "spark": Preset(
-        sentence="one DGX Spark, eager, MTP 2: 2,000 tok/s prefill (and 0.25 s), 30 tok/s a stream, 43 / 67 in all at 2 / 4 ways",
+        sentence="DGX Spark, eager, MTP 2: 2,000 tok/s prefill (and 0.25 s), 30 tok/s a stream, 43 / 67 in all at 2 / 4 ways",
         speed=Speed(streams={1: 30.03, 2: 21.85, 4: 17.1}, prefill_rate=2290, prefill_overhead_s=0.25, context_s=2e-6),
         **SPARK_SERVER,  # type: ignore[arg-type]
     ),
