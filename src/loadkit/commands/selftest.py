@@ -55,11 +55,11 @@ def show(result: Result, console: Console) -> None:
         table.add_column(name, justify="right" if "error" in name else "left")
     for rung in result.rungs:
         table.add_row(*_cells(rung))
-    console.print("errors in milliseconds: p50 / p99 / max", style="dim")
+    console.print("errors in milliseconds: p50 / p99 / max; those of TTFT and e2e with the way of the request to the server", style="dim")
     console.print(table)
     for rung in result.rungs:
         for reason in rung.reasons:
-            console.print(f"{rung.asked_events_per_s:,.0f} events/s: {reason}")
+            console.print(f"{rung.events_per_s:,.0f} events/s ({rung.asked_events_per_s:,.0f} asked): {reason}")
     if not result.passed:
         console.print(
             f"NOT MET at {2 * result.planned.events_per_s:,.0f} events/s: figures of such a load here are not to be trusted "
