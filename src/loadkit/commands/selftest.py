@@ -55,7 +55,8 @@ def show(result: Result, console: Console) -> None:
         table.add_column(name, justify="right" if "error" in name else "left")
     for rung in result.rungs:
         table.add_row(*_cells(rung))
-    console.print("errors in milliseconds: p50 / p99 / max; those of TTFT and e2e with the way of the request to the server", style="dim")
+    note = "errors in milliseconds: p50 / p99 / max; those of TTFT and e2e with the way of the request to the server"
+    console.print(note, style="dim")
     console.print(table)
     for rung in result.rungs:
         for reason in rung.reasons:

@@ -197,7 +197,7 @@ class Options:
 
     label: str = option("", "name of this run: it ends the name of the run folder and heads the report", read=line)
     model: str = option("", "model to ask; empty: the one that /v1/models lists first")
-    scenario: str = option("short", "scenario file to draw prompts from, by name")
+    scenario: str = option("short", "scenario file to draw prompts from, by name (locustfiles that have their own do not ask)")
     ways: tuple[int, ...] = option("1,2,4", "stages of a comparison: how many requests are in flight at once", read=counts)
     rounds: int | None = option(
         "", "how often all stages are gone through; empty: as the scenario says, else 3", read=maybe_count
