@@ -77,6 +77,7 @@ PIECES = st.one_of(
 @given(st.lists(PIECES, max_size=14), st.lists(st.integers(0, 400), max_size=5))
 @example([delta(content="a"), delta(content="b"), b"data: ", delta(content="c")], [])
 @example([delta(content="a"), delta(content="b"), b"data: ", delta(content="c")], [0])
+@example([raw("a", usage=1), raw("b", usage=2).replace(b'"completion_tokens":', b'"completion_tokens":\n')], [])
 def test_both_ways_give_the_same(pieces: list[bytes], sizes: list[int]):
     """Any order of shapes, so that templates meet what is nearly their own: in reads of one, of some and of many."""
     reads, rest = [], list(pieces)

@@ -110,6 +110,8 @@ class Client:
         self._receptions: set[Reception] = set()
         self._tokens_ended: int | None = 0
         self._endings = Turns()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
 
     @cached_property
     def sdk(self) -> AsyncOpenAI:
@@ -132,7 +134,9 @@ class Client:
 
         Raises:
             UsageError: the request's document can't be read.
-            asyncio.CancelledError: the task was cancelled; the connection is closed and the record (`cancelled`) journalled.
+            RuntimeError: the client is closed, or was used in another event loop.
+            asyncio.CancelledError: the task was cancelled, or the client closed meanwhile; the connection is closed and the
+                record (`cancelled`) journalled.
         """
         record = await self.attempt(request, body=body, begin=begin)
         if record.outcome is Outcome.CANCELLED:
@@ -141,6 +145,7 @@ class Client:
 
     async def attempt(self, request: Request, *, body: Body | None = None, begin: asyncio.Event | None = None) -> Record:
         """As `send`, but a cancellation is an outcome too: the record is returned, and the task may go on."""
+        loop = self._usable_loop()
         due_ns = self._clock.monotonic_ns() if request.due_ns is None else request.due_ns
         if body is None:
             body = body_of(request) if request.body_file is None else await asyncio.to_thread(body_of, request)
@@ -149,7 +154,7 @@ class Client:
             self._journal.start(start)
         limits = request.timeouts
         reception = Reception(
-            loop=asyncio.get_running_loop(),
+            loop=loop,
             now=self._clock.monotonic_ns,
             timeouts=limits if self._route.measuring else without_written(limits, whole=not request.stream),
             stream=request.stream,
@@ -161,16 +166,28 @@ class Client:
         except asyncio.CancelledError:
             if not reception.ended_already:
                 reception.stop()
-                stopped = Failure(kind="cancelled", message="stopped by this side", phase=reception.phase)
-                return self._ended(self._record(start, reception, Outcome.CANCELLED, stopped))
         finally:
             self._receptions.discard(reception)
             self._tokens_ended = _sum_of((self._tokens_ended, reception.tokens_seen))
+        if reception.stopped:
+            stopped = Failure(kind="cancelled", message="stopped by this side", phase=reception.phase)
+            return self._ended(self._record(start, reception, Outcome.CANCELLED, stopped))
         with contextlib.suppress(asyncio.CancelledError):  # too late as well: the answer is there
             await self._endings.take()
         if self._measuring is not None:
             self._measuring.first_reads.look_if_due()
         return self._ended(self._record(start, reception, *outcome_of(reception)))
+
+    def _usable_loop(self) -> asyncio.AbstractEventLoop:
+        """Connections belong to the event loop that they were opened in."""
+        loop = asyncio.get_running_loop()
+        if self._closed:
+            raise RuntimeError("this client is closed; make a new one")
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise RuntimeError("this client was used in another event loop; make one for each")
+        return loop
 
     async def open_ahead(self, count: int, *, connect_s: float | None = None) -> None:
         """See that the next `count` requests find a connection open, so that connecting makes none of them late.
@@ -204,6 +221,10 @@ class Client:
         return self._ended(record)
 
     async def aclose(self) -> None:
+        """Close the connections; requests under way are cancelled, and nothing can be sent any more."""
+        self._closed = True
+        for reception in list(self._receptions):
+            reception.stop()
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:

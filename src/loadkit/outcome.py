@@ -54,7 +54,7 @@ def outcome_of(reception: Reception) -> tuple[Outcome, Failure | None]:
     error = reception.error
     if isinstance(error, TimedOut):
         return Outcome.TIMEOUT, _failure(reception, f"{error.phase.value}_timeout", str(error), error.phase)
-    if error is not None:
+    if error is not None and (reception.status in (None, 200) or not isinstance(error, httpx2.TransportError)):
         return _broken(reception, error)
     if reception.status != 200:
         return Outcome.HTTP_ERROR, _failure(reception, str(reception.status), reception.said(), None)

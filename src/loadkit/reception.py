@@ -64,6 +64,7 @@ class Reception:
         "reason",
         "sent_ns",
         "status",
+        "stopped",
         "streamed",
         "trusted",
     )  # fmt: skip
@@ -101,6 +102,7 @@ class Reception:
         self._plain_bytes = 0
         self._packed: Unpacking | None = None
         self._is_over = False
+        self.stopped = False
         self._life_ns = 0  # the last read but for the usual ones, whose times stand in the columns
         self._phase_ns = 0
         self._abort: Callable[[Exception], None] | None = None
@@ -144,16 +146,18 @@ class Reception:
         self.status = status
         self._life_ns = read_ns
         self._enter(ErrorPhase.FIRST_TOKEN, read_ns)
+        told = False  # of which kind the body is
         for name, value in headers:
             lowered = name.lower()
             if lowered == b"content-type":
+                told = True
                 self._content_type(value)
             elif lowered == b"content-encoding":
                 encoding = value.strip().lower().decode("latin-1")
                 self._packed = None if encoding in ("", "identity") else Unpacking(encoding)
             elif lowered == b"location":
                 self.reason = value.decode("latin-1")
-        if status != 200:
+        if status != 200 or (not self.streamed and not told):
             self._plain = []
 
     def body(self, data: bytes, at_ns: int, read_ns: int, since_ns: int) -> None:
@@ -258,6 +262,7 @@ class Reception:
 
     def stop(self) -> None:
         """Nobody wants the answer any more: close the connection."""
+        self.stopped = self.stopped or not self._is_over
         if self._abort is not None:
             self._abort(ConnectionAbortedError("stopped"))
         now = self._now()

@@ -12,6 +12,7 @@ Wire facts (vLLM 0.32, SGLang, llama.cpp, plain OpenAI):
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, NamedTuple
 
 import orjson
@@ -56,6 +57,12 @@ DONE = Done()
 TEXTS = {"content": "a", "refusal": "a", "reasoning": "r", "reasoning_content": "r"}
 ONE = {kind: Token(kind, 1) for kind in "rat"}
 UNCOUNTED = {kind: Token(kind, None) for kind in "rat"}
+
+MOST_TOKENS = (1 << 53) - 1
+"""A larger count is none: JSON's readers elsewhere could not hold it either."""
+
+MOST_CALLS = 1 << 31
+MOST_FLOAT = 1 << 1000
 
 LONGEST_USUAL = 64 * 1024  # bytes of text in an event that is taken without parsing
 LESSONS = 8
@@ -119,8 +126,9 @@ class Decoder:
                 return None
             rise = None
             if tail is not None:
-                usage = loads(data[begin:stop])
-                if type(usage) is not dict:
+                numbers = data[begin:stop]
+                usage = loads(numbers)
+                if type(usage) is not dict or b"\n" in numbers or b"\r" in numbers:
                     return None
                 rise = self._rise(usage, visible=True)
         except ValueError:  # no UTF-8, no JSON
@@ -216,7 +224,9 @@ class Decoder:
             ((name, piece),) = delta.items()
             kind = TEXTS.get(name)
             usage = chunk.get("usage")
-            if kind is None or type(piece) is not str or not piece or "error" in chunk or self.response_id is None:
+            if kind is None or type(piece) is not str or not piece or self.response_id is None:
+                return False
+            if "error" in chunk or chunk.get("object") == "error":
                 return False
             rise = None if usage is None else self._rise(usage, visible=True)
         except (KeyError, ValueError, TypeError, AttributeError):
@@ -258,7 +268,7 @@ class Decoder:
         fingerprint, metrics = chunk.get("system_fingerprint"), chunk.get("metrics")
         if type(fingerprint) is str:
             self.system_fingerprint = fingerprint
-        if type(metrics) is dict:
+        if type(metrics) is dict and _can_be_written(metrics):
             self.server_metrics = metrics
 
     def _choices(self, choices: Any) -> tuple[str, str | None]:
@@ -281,21 +291,20 @@ class Decoder:
         return kind, reason
 
     def _delta(self, delta: dict[str, Any], *, first: bool) -> str:
-        content = delta.get("content")
         kind = ""
-        thought = delta.get("reasoning") or delta.get("reasoning_content")
+        thought = _plain(delta.get("reasoning") or delta.get("reasoning_content") or "")
         if thought:
             kind = "r"
             if first:
-                self._reasoning.add(_plain(thought))
+                self._reasoning.add(thought)
         calls = delta.get("tool_calls")
         if calls and self._tool_calls(calls, first=first):
             kind = "t"
-        content = content or delta.get("refusal")
+        content = _plain(delta.get("content") or delta.get("refusal") or "")
         if content:
             kind = "a"
             if first:
-                self._answer.add(_plain(content))
+                self._answer.add(content)
         return kind
 
     def _tool_calls(self, calls: list[dict[str, Any]], *, first: bool) -> bool:
@@ -315,7 +324,10 @@ class Decoder:
     def _call_index(self, index: int | None, identity: str | None, position: int | None) -> int:
         """Servers that leave the index out mean the last call, or a new one where the id is new; a list counts itself."""
         if index is not None:
-            return int(index)
+            number = int(index)
+            if not 0 <= number <= MOST_CALLS:
+                raise ValueError(f"no index of a tool call: {number}")
+            return number
         if position is not None:
             return position
         last = max(self._calls, default=-1)
@@ -331,7 +343,7 @@ class Decoder:
             return None
         rise = running - self._counted
         self._counted = running
-        return rise if rise >= 0 else None
+        return rise if 0 <= rise <= MOST_TOKENS else None
 
 
 def usage_of(usage: dict[str, Any] | None) -> Usage:
@@ -359,7 +371,7 @@ def error_message(body: Any) -> str:
 
 def _count(fields: Any, name: str) -> int | None:
     value = fields.get(name) if isinstance(fields, dict) else None
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def _undelivered(choice: dict[str, Any]) -> dict[str, Any]:
@@ -382,9 +394,33 @@ def _text_or_none(value: Any) -> str | None:
 def _lenient(payload: bytes) -> Any:
     """What orjson refuses and others send: NaN, lone surrogates, broken UTF-8. `None` where it is no JSON at all."""
     try:
-        return json.loads(payload.decode("utf-8", "replace"))
+        return _writable(json.loads(payload.decode("utf-8", "replace")))
     except (ValueError, RecursionError):
         return None
+
+
+def _writable(value: Any) -> Any:
+    """The same in what a record can hold: no lone surrogates in texts, no integers of more than 64 bits, no NaN."""
+    if type(value) is str:
+        return value.encode("utf-8", "replace").decode()
+    if type(value) is int:
+        return value if -(1 << 63) <= value < 1 << 63 else float(value) if abs(value) < MOST_FLOAT else None
+    if type(value) is list:
+        return [_writable(one) for one in value]
+    if type(value) is dict:
+        return {_writable(name): _writable(one) for name, one in value.items()}
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    return value
+
+
+def _can_be_written(value: Any) -> bool:
+    """orjson reads what is nested four times as deep as what it writes."""
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _shortened(text: str | bytes, limit: int = 500) -> str:

@@ -196,6 +196,13 @@ def test_hidden_tokens_do_not_break_the_peak():
     assert summarise(run(hidden), selftest=None).violations == ()
 
 
+def test_tokens_of_what_did_not_complete_do_not_break_the_peak():
+    """Most tokens came after the last completed request, in one that was stopped."""
+    done = record("done", sent=0, events=(10,), tokens=(2,), end=20)
+    cut = record("cut", sent=0, events=tuple(range(100, 9000, 10)), tokens=(1,) * 890, outcome=Outcome.CANCELLED)
+    assert summarise(run([done, cut]), selftest=None).violations == ()
+
+
 def test_an_answer_that_was_not_streamed_counts_at_its_end():
     """Its tokens have no times of their own: the window is estimated, not empty."""
     whole = [

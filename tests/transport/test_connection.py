@@ -56,7 +56,7 @@ def played(*pieces: bytes) -> tuple[Hearing, int]:
             if not hearing.over.done():
                 theirs.sendall(piece)
                 while not hearing.over.done() and select.select([ours], [], [], 0)[0]:
-                    connection._readable()
+                    connection.readable()
         connection.close()
         for one in (theirs, listener):
             one.close()

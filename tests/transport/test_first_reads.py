@@ -111,18 +111,18 @@ def test_a_busy_connection_lets_a_first_token_go_first(first_reads: FirstReads, 
             other.sendall(theirs)
             time.sleep(0.002)
             one.sendall(chunk(EVENT))
-            busy._readable()
+            busy.readable()
             return list(awaiting.heard)
 
         one.sendall(SSE)
-        busy._readable()
+        busy.readable()
         assert read_of_busy(SSE + (chunk(ROLE) if role else b"")) == ([ROLE] if role else [])
         assert read_of_busy(chunk(EVENT))[-1] == EVENT
         count = len(awaiting.heard)
         assert len(read_of_busy(chunk(EVENT))) == count  # not out of turn any more
-        waiting._readable()
+        waiting.readable()
         other.sendall(END)
-        waiting._readable()
+        waiting.readable()
         assert awaiting.over.done()
         assert awaiting.heard[count:] == [EVENT]
         assert first_reads.due_ns == NEVER
@@ -167,8 +167,8 @@ def test_what_comes_between_a_read_and_its_handing_on_does_not_go_first(first_re
         connection._recvmsg = received
         theirs.sendall(SSE + chunk(ROLE))
         while not awaiting.over.done() and (awaiting.heard == [] or later):
-            connection._readable()
-        connection._readable()
+            connection.readable()
+        connection.readable()
         for closed in (connection, theirs, listener, stamps):
             closed.close()
         return awaiting.heard

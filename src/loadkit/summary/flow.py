@@ -138,13 +138,25 @@ def peak_tok_s(flow: Flow) -> float | None:
     """Most tokens in one of the equal parts (of at most a second) of the span from the first sent to the last event."""
     import numpy as np
 
-    if not flow.sent or not flow.at_ns or flow.at_ns[-1] <= flow.sent[0]:
+    span = _span_ns(flow)
+    if span is None:
         return None
-    span = flow.at_ns[-1] - flow.sent[0]
     parts = -(-span // NS_PER_S)
     at = np.frombuffer(flow.at_ns, dtype=np.int64)
     sums, _ = np.histogram(at - flow.sent[0], bins=parts, range=(0, span), weights=np.frombuffer(flow.tokens, dtype=np.float64))
     return float(sums.max()) / (span / parts / NS_PER_S)
+
+
+def span_s(flow: Flow) -> float | None:
+    """From the first sent to the last event of all that streamed, also of what did not complete."""
+    span = _span_ns(flow)
+    return None if span is None else span / NS_PER_S
+
+
+def _span_ns(flow: Flow) -> int | None:
+    if not flow.sent or not flow.at_ns or flow.at_ns[-1] <= flow.sent[0]:
+        return None
+    return flow.at_ns[-1] - flow.sent[0]
 
 
 def _tokens_between(flow: Flow, begin: int, end: int) -> float:

@@ -40,6 +40,7 @@ class Round:
     window: Window | None = None
     peak_in_flight: int = 0
     peak_tok_s: float | None = None
+    stream_s: float | None = None
     stream_tokens: float = 0.0
 
     @property

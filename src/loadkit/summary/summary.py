@@ -159,10 +159,10 @@ def _slow_peaks(stages: Sequence[Stage]) -> list[Violation]:
     """Peak token rate ≥ mean rate, both of the same tokens by their time."""
     found = []
     for part in (part for stage in stages for part in stage.rounds):
-        peak, makespan = part.peak_tok_s, part.makespan_s
-        if peak is None or makespan is None:
+        peak, span_s = part.peak_tok_s, part.stream_s
+        if peak is None or span_s is None:
             continue
-        mean = part.stream_tokens / makespan
+        mean = part.stream_tokens / span_s
         if peak < mean * (1 - 1e-9):
             found.append(
                 Violation(invariant="peak token rate ≥ mean rate", detail=f"{part.stage}: {peak:.1f} < {mean:.1f} tok/s")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from loadkit.summary.flow import Flow, flow_of, merged_flows, peak_in_flight, peak_tok_s, window_of
+from loadkit.summary.flow import Flow, flow_of, merged_flows, peak_in_flight, peak_tok_s, span_s, window_of
 from loadkit.summary.group import Group, group_of, merged
 from loadkit.summary.judged import Judged
 from loadkit.summary.stage import Round, Stage, with_scaling
@@ -147,6 +147,7 @@ def _round(whole: Tally, leaves: Sequence[Leaf], *, with_flow: bool) -> Round:
         peak_in_flight=peak_in_flight(flow),
         peak_tok_s=peak_tok_s(flow),
         stream_tokens=sum(flow.tokens),
+        stream_s=span_s(flow),
     )
 
 

@@ -29,9 +29,9 @@ class Connection:
     """
 
     __slots__ = (
-        "_announced", "_between", "_closed", "_complete", "_epoch", "_fd", "_feed", "_first_reads", "_free", "_gone",
-        "_got_headers", "_headers", "_loop", "_now", "_parser", "_parts", "_receiver", "_recvmsg", "_reusable", "_since_ns",
-        "_sock", "_stamped", "_stamps", "_trusted", "_unsent", "_until_close", "_usual", "_write_error", "connected_ns",
+        "_announced", "_between", "_closed", "_complete", "_epoch", "_feed", "_first_reads", "_free", "_gone", "_got_headers",
+        "_headers", "_loop", "_now", "_parser", "_parts", "_receiver", "_recvmsg", "_reusable", "_since_ns", "_sock",
+        "_stamped", "_stamps", "_trusted", "_unsent", "_until_close", "_usual", "_write_error", "connected_ns", "fd",
         "idle_since_ns", "on_body",
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ class Connection:
         self.idle_since_ns = 0
         self.connected_ns: int | None = clock.monotonic_ns()
         self._sock = sock
-        self._fd = sock.fileno()
+        self.fd = sock.fileno()
         self._recvmsg = sock.recvmsg
         self._loop = loop
         self._now = clock.monotonic_ns
@@ -77,7 +77,7 @@ class Connection:
         self._closed = False
         self._parser: Any = httptools.HttpResponseParser(self)
         self._feed: Any = self._parser.feed_data
-        loop.add_reader(self._fd, self._readable)
+        loop.add_reader(self.fd, self.readable)
 
     @property
     def closed(self) -> bool:
@@ -98,22 +98,22 @@ class Connection:
         if self._unsent is None and self._write_error is None:
             receiver.written(self._now())
         if receiver.awaits_first:
-            self._first_reads.add(self._fd, self._readable)
+            self._first_reads.add(self.fd, self.readable)
 
     def close(self) -> None:
         """Close at once; an exchange under way is dropped without a word to its receiver."""
         if self._closed:
             return
         self._closed = True
-        self._first_reads.discard(self._fd)
-        self._loop.remove_reader(self._fd)
-        self._loop.remove_writer(self._fd)
+        self._first_reads.discard(self.fd)
+        self._loop.remove_reader(self.fd)
+        self._loop.remove_writer(self.fd)
+        self._gone(self)
         self._sock.close()
         self._receiver = None
         self._parser = self._feed = (
             None  # the parser holds our methods: without this each connection is a cycle for the collector
         )
-        self._gone(self)
 
     # --- writing
 
@@ -127,11 +127,11 @@ class Connection:
             return
         if sent < len(head) + len(body):
             self._unsent = memoryview(b"".join((head, body)))[sent:]
-            self._loop.add_writer(self._fd, self._writable)
+            self._loop.add_writer(self.fd, self._writable)
 
     def _writable(self) -> None:
         rest, self._unsent = self._unsent, None
-        self._loop.remove_writer(self._fd)
+        self._loop.remove_writer(self.fd)
         if rest is not None and self._receiver is not None:
             self._write(rest, b"")
             if self._unsent is None and self._write_error is None:
@@ -139,7 +139,7 @@ class Connection:
 
     # --- reading
 
-    def _readable(self) -> None:
+    def readable(self) -> None:
         receive, now, feed = self._recvmsg, self._now, self._feed  # a method in a slot is called faster by a local name
         try:
             data, ancillary, _, _ = receive(READ_BYTES, ANCILLARY_BYTES)
@@ -199,7 +199,9 @@ class Connection:
         if self._complete:  # a whole answer, and something after it
             self._reusable = False
             self._hand_on(at, read, since, receiver)
-        else:
+            return
+        self._hand_on(at, read, since, receiver)  # what stood before it
+        if self._receiver is receiver:
             self._broken(httpx2.RemoteProtocolError(f"not HTTP/1.1: {problem}"), problem)
 
     def _hand_on(self, at: int, read: int, since: int, receiver: Receiver) -> None:
@@ -216,7 +218,7 @@ class Connection:
                 self._end(at, read)
         elif self._announced and not receiver.awaits_first:
             self._usual = True
-            self._first_reads.discard(self._fd)
+            self._first_reads.discard(self.fd)
 
     def _implausible(self, at: int, read: int) -> int:
         """A stamp from the future or from before the last one: within the error of the anchor, or the clock was stepped."""
@@ -233,7 +235,7 @@ class Connection:
         receiver, self._receiver = self._receiver, None
         if receiver is None:
             return
-        self._first_reads.discard(self._fd)
+        self._first_reads.discard(self.fd)
         trusted = self._still_trusted()
         if self._reusable and self._unsent is None:
             self.idle_since_ns = read
@@ -263,6 +265,10 @@ class Connection:
         return self._trusted and epoch == self._epoch
 
     # --- called by the parser
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            raise ValueError("a second answer")  # the parser stops here, and what is in hand is the first one
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name, value))

@@ -33,6 +33,7 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         self.first_reads = FirstReads(self._clock.monotonic_ns)
         self._pools: dict[tuple[str, int], Pool] = {}
         self._turns = Turns()
+        self._closed = False
         self._expiry_s = expiry_s
 
     async def exchange(
@@ -41,12 +42,16 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         """Take or open a connection to host and port, and begin the exchange; the rest the receiver hears.
 
         Raises:
-            httpx2.ConnectError, httpx2.ConnectTimeout: there is no connection; the receiver has heard nothing.
+            httpx2.ConnectError, httpx2.ConnectTimeout: there is no connection, or the transport is closed; the receiver has
+                heard nothing.
         """
         pool = self._pool(server)
         await self._turns.take()
         self.first_reads.look_if_due()
         connection = await pool.connection(connect_s)
+        if self._closed:
+            connection.close()
+            raise httpx2.ConnectError("the transport is closed")
         connection.exchange(head, body, receiver)
 
     async def open_ahead(self, server: tuple[str, int], count: int, *, connect_s: float | None) -> None:
@@ -80,6 +85,7 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(status, headers=headers, stream=stream, extensions={"http_version": b"HTTP/1.1"})
 
     async def aclose(self) -> None:
+        self._closed = True
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()

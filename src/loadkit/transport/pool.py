@@ -12,6 +12,7 @@ import httpx2
 from loadkit.clock import Clock
 from loadkit.transport.connection import Connection
 from loadkit.transport.first_reads import FirstReads
+from loadkit.transport.resets import Resets
 from loadkit.transport.stamps import Stamps
 
 EXPIRY_S = 4.0
@@ -42,6 +43,7 @@ class Pool:
         self._expiry_ns = int(expiry_s * 1e9)
         self._idle: list[Connection] = []  # the one used last is taken first
         self._open: set[Connection] = set()
+        self._resets = Resets()
         self._opening = 0
         self._addresses: list[Any] = []
         self._tick: asyncio.TimerHandle | None = None
@@ -99,6 +101,7 @@ class Pool:
         for connection in list(self._open):
             connection.close()
         self._idle.clear()
+        self._resets.close()
 
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
@@ -130,10 +133,15 @@ class Pool:
             stamps=self._stamps,
             first_reads=self._first_reads,
             free=self._idle.append,
-            gone=self._open.discard,
+            gone=self._gone,
         )
         self._open.add(connection)
+        self._resets.add(sock.fileno(), connection.readable, loop)
         return connection
+
+    def _gone(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._resets.discard(connection.fd)
 
     async def _resolved(self, loop: asyncio.AbstractEventLoop) -> list[Any]:
         """Family and address, looked up once and again after a failure: a lookup per connection would be in every latency."""
