@@ -12,7 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "loadkit"
 ORDER = [
     "errors", "platforms", "hangup", "clock", "secrets", "language", "spreadsheet", "assets", "record", "kernel_log", "gauges",
     "incidents", "sidecar_client", "dialect", "case", "request", "questions", "plan", "encoding", "schema", "checks",
-    "scenario", "prefix_cache", "transport", "server", "tokens", "documents", "run_folder", "sse", "assembly", "template",
+    "scenario", "prefix_cache", "transport", "server", "tokens", "documents", "run_folder", "sse", "assembly", "lenient",
+    "template",
     "stream", "deadlines", "reception", "outcome", "client", "pacing", "probes", "preflight", "provenance", "engine", "metrics",
     "statistics", "slo", "summary", "export", "verdict", "compare", "report", "simulator", "selftest", "sidecar",
     "experiment", "live", "front", "commands", "cli", "__main__",

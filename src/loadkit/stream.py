@@ -12,12 +12,12 @@ Wire facts (vLLM 0.32, SGLang, llama.cpp, plain OpenAI):
 from __future__ import annotations
 
 import json
-import math
 from typing import Any, NamedTuple
 
 import orjson
 
 from loadkit.assembly import Call, Text
+from loadkit.lenient import can_be_written, lenient
 from loadkit.record import ToolCall, Usage
 from loadkit.sse import MAX_EVENT_BYTES, Frames
 from loadkit.template import AFTER, Template, learned, without_escapes
@@ -62,7 +62,6 @@ MOST_TOKENS = (1 << 53) - 1
 """A larger count is none: JSON's readers elsewhere could not hold it either."""
 
 MOST_CALLS = 1 << 31
-MOST_FLOAT = 1 << 1000
 
 LONGEST_USUAL = 64 * 1024  # bytes of text in an event that is taken without parsing
 LESSONS = 8
@@ -212,7 +211,7 @@ class Decoder:
         if text == b"[DONE]":
             events.append(DONE)
         elif text:
-            self._chunk(_lenient(text), text, events)
+            self._chunk(lenient(text), text, events)
 
     def _plain_text(self, chunk: Any, payload: bytes, events: list[Event]) -> bool:
         """The chunk that nearly all are, one choice with one piece of text, as `_chunk` would take it; false for others."""
@@ -268,7 +267,7 @@ class Decoder:
         fingerprint, metrics = chunk.get("system_fingerprint"), chunk.get("metrics")
         if type(fingerprint) is str:
             self.system_fingerprint = fingerprint
-        if type(metrics) is dict and _can_be_written(metrics):
+        if type(metrics) is dict and can_be_written(metrics):
             self.server_metrics = metrics
 
     def _choices(self, choices: Any) -> tuple[str, str | None]:
@@ -389,38 +388,6 @@ def _plain(content: Any) -> str:
 
 def _text_or_none(value: Any) -> str | None:
     return None if value is None else str(value)
-
-
-def _lenient(payload: bytes) -> Any:
-    """What orjson refuses and others send: NaN, lone surrogates, broken UTF-8. `None` where it is no JSON at all."""
-    try:
-        return _writable(json.loads(payload.decode("utf-8", "replace")))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _writable(value: Any) -> Any:
-    """The same in what a record can hold: no lone surrogates in texts, no integers of more than 64 bits, no NaN."""
-    if type(value) is str:
-        return value.encode("utf-8", "replace").decode()
-    if type(value) is int:
-        return value if -(1 << 63) <= value < 1 << 63 else float(value) if abs(value) < MOST_FLOAT else None
-    if type(value) is list:
-        return [_writable(one) for one in value]
-    if type(value) is dict:
-        return {_writable(name): _writable(one) for name, one in value.items()}
-    if type(value) is float:
-        return value if math.isfinite(value) else None
-    return value
-
-
-def _can_be_written(value: Any) -> bool:
-    """orjson reads what is nested four times as deep as what it writes."""
-    try:
-        orjson.dumps(value)
-    except TypeError:
-        return False
-    return True
 
 
 def _shortened(text: str | bytes, limit: int = 500) -> str:

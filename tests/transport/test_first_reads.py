@@ -19,6 +19,22 @@ OTHER = delta(role="assistant", content=None)
 ROLE = delta(role="assistant", content="")
 
 
+CLOCK = SystemClock()
+
+
+def connected(sock: socket.socket, stamps: Stamps, first_reads: FirstReads) -> Connection:
+    """A connection of nobody's pool."""
+    return Connection(
+        sock,
+        loop=asyncio.get_running_loop(),
+        clock=CLOCK,
+        stamps=stamps,
+        first_reads=first_reads,
+        free=lambda _: None,
+        gone=lambda _: None,
+    )
+
+
 @pytest.fixture
 def first_reads() -> Iterator[FirstReads]:
     first_reads = FirstReads(time.monotonic_ns)
@@ -82,8 +98,7 @@ def test_a_busy_connection_lets_a_first_token_go_first(first_reads: FirstReads, 
     """A role chunk is no token; after the first one the connection waits its turn like the others."""
 
     async def play() -> None:
-        clock = SystemClock()
-        stamps = Stamps(clock)
+        stamps = Stamps(CLOCK)
         listener = socket.create_server(("127.0.0.1", 0))
         heard, connections, servers = [], [], []
         for first in (False, True):
@@ -92,17 +107,7 @@ def test_a_busy_connection_lets_a_first_token_go_first(first_reads: FirstReads, 
             servers.append(listener.accept()[0])
             servers[-1].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             heard.append(Awaiting() if first else Hearing())
-            connections.append(
-                Connection(
-                    ours,
-                    loop=asyncio.get_running_loop(),
-                    clock=clock,
-                    stamps=stamps,
-                    first_reads=first_reads,
-                    free=lambda _: None,
-                    gone=lambda _: None,
-                )
-            )
+            connections.append(connected(ours, stamps, first_reads))
         (busy, waiting), (usual, awaiting), (one, other) = connections, heard, servers
         busy.exchange(b"GET / HTTP/1.1\r\n\r\n", b"", usual)
         waiting.exchange(b"GET / HTTP/1.1\r\n\r\n", b"", awaiting)
@@ -136,22 +141,13 @@ def test_what_comes_between_a_read_and_its_handing_on_does_not_go_first(first_re
     """The connection that reads is one of those that are looked at, and has more to read by then."""
 
     async def play() -> list[bytes]:
-        clock = SystemClock()
-        stamps = Stamps(clock)
+        stamps = Stamps(CLOCK)
         listener = socket.create_server(("127.0.0.1", 0))
         ours = socket.create_connection(listener.getsockname())
         theirs, _ = listener.accept()
         theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         ours.setblocking(False)
-        connection = Connection(
-            ours,
-            loop=asyncio.get_running_loop(),
-            clock=clock,
-            stamps=stamps,
-            first_reads=first_reads,
-            free=lambda _: None,
-            gone=lambda _: None,
-        )
+        connection = connected(ours, stamps, first_reads)
         awaiting = Awaiting()
         connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"", awaiting)
         later = [chunk(OTHER), chunk(EVENT), chunk(OTHER)]
