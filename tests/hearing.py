@@ -8,13 +8,14 @@ class Hearing:
 
     awaits_first = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_no_hurry: bool = False) -> None:
+        self.in_no_hurry = in_no_hurry
         self.heard: list[bytes] = []
         self.times: list[tuple[int, int, int]] = []
         self.over = asyncio.get_running_loop().create_future()
 
-    def sending(self, at_ns, *, connected_ns, abort):
-        pass
+    def sending(self, at_ns, *, connected_ns, abort, catch_up):
+        self.abort, self.catch_up = abort, catch_up
 
     def written(self, at_ns):
         pass

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import orjson
@@ -553,3 +554,65 @@ async def test_nothing_is_left_of_a_request_that_ended():
             gc.unfreeze()
             gc.enable()
     assert left == []
+
+
+# --- tokens whose decoding is put off
+
+STEADY = [SSE, *[step for text in "abcd" for step in (chunk(delta(content=text)), Pause(0.1))]]
+"""The last three wait to be decoded: an answer is looked at now and then."""
+
+
+@both_loops
+@pytest.mark.parametrize(
+    ("ending", "outcome"),
+    [
+        ([Close()], Outcome.STREAM_ERROR),
+        ([Reset()], Outcome.STREAM_ERROR),
+        ([b"zz\r\n"], Outcome.STREAM_ERROR),
+        ([Deaf()], Outcome.TIMEOUT),
+    ],
+    ids=["closed", "reset", "not HTTP", "silent"],
+)
+async def test_an_answer_that_breaks_off_keeps_the_tokens_that_had_come(ending: list[Step], outcome: Outcome):
+    """All of them, each with its own time."""
+    record = await sent([*STEADY, *ending], of=request(timeouts=replace(PATIENT, between_tokens_s=1.0, first_token_s=1.0)))
+    assert (record.outcome, record.answer, record.events.kinds) == (outcome, "abcd", "aaaa")
+    assert all(later - earlier > 50_000_000 for earlier, later in pairwise(record.events.at_ns))
+
+
+async def test_a_cancelled_answer_keeps_the_tokens_that_had_come():
+    """They are decoded before the connection is closed."""
+    journal = Kept()
+    async with playing([*STEADY, Deaf()]) as wire, Client(wire.target, journal=journal) as client:
+        task = asyncio.ensure_future(client.send(request()))
+        await asyncio.sleep(0.6)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert (journal.lines[1].outcome, journal.lines[1].answer) == (Outcome.CANCELLED, "abcd")
+
+
+async def test_tokens_keep_a_slow_stream_alive():
+    """The deadline knows of those that wait to be decoded."""
+    slowly = [step for text in "bcdefgh" for step in (chunk(delta(content=text)), Pause(0.15))]
+    limits = replace(PATIENT, first_token_s=0.4, between_tokens_s=0.4)
+    record = await sent([SSE, chunk(delta(content="a")), *slowly, *answer("i")[1:]], of=request(timeouts=limits))
+    assert (record.outcome, record.answer) == (Outcome.COMPLETED, "abcdefghi")
+
+
+async def test_running_counts_are_up_to_date():
+    """Whoever asks how many tokens have come hears of all."""
+    counts = [
+        chunk(delta(content="x", usage={"prompt_tokens": 1, "completion_tokens": n, "total_tokens": n + 1})) for n in (1, 2, 3)
+    ]
+    async with (
+        playing([SSE, *[step for one in counts for step in (one, Pause(0.1))], Deaf()]) as wire,
+        Client(wire.target) as client,
+    ):
+        task = asyncio.ensure_future(client.send(request()))
+        await asyncio.sleep(0.5)
+        seen = client.tokens_seen
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert seen == 3

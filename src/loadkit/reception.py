@@ -34,6 +34,7 @@ class Reception:
     __slots__ = (
         "_abort",
         "_at",
+        "_catch_up",
         "_closed",
         "_end",
         "_headers",
@@ -106,6 +107,7 @@ class Reception:
         self._life_ns = 0  # the last read but for the usual ones, whose times stand in the columns
         self._phase_ns = 0
         self._abort: Callable[[Exception], None] | None = None
+        self._catch_up: Callable[[], None] = _nothing_waits
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -117,6 +119,11 @@ class Reception:
         return not self._at
 
     @property
+    def in_no_hurry(self) -> bool:
+        """Nobody looks at an answer before its end, but for deadlines and running counts; these ask for what waits."""
+        return True
+
+    @property
     def ended_already(self) -> bool:
         """Nothing more comes; `over` says the same, but a task that is cancelled takes that along."""
         return self._is_over
@@ -124,15 +131,19 @@ class Reception:
     @property
     def tokens_seen(self) -> int | None:
         """Output tokens so far; `None` where tokens came and the server did not say how many."""
+        self._catch_up()
         running = self.decoder.running_tokens
         return 0 if running is None and not self._at else running
 
     # --- told by the transport
 
-    def sending(self, at_ns: int, *, connected_ns: int | None, abort: Callable[[Exception], None]) -> None:
+    def sending(
+        self, at_ns: int, *, connected_ns: int | None, abort: Callable[[Exception], None], catch_up: Callable[[], None]
+    ) -> None:
         self.sent_ns = at_ns
         self.connected_ns = connected_ns
         self._abort = abort
+        self._catch_up = catch_up
         self._enter(ErrorPhase.SEND, at_ns)
         self._arm()
 
@@ -326,7 +337,7 @@ class Reception:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._abort = None
+        self._abort, self._catch_up = None, _nothing_waits
         if not self.over.done():  # the waiting task may have been cancelled, and the future with it
             self.over.set_result(None)
 
@@ -369,6 +380,9 @@ class Reception:
         self._timer = self._loop.call_later(max(delay_s, 0.001), self._check)
 
     def _check(self) -> None:
+        self._catch_up()
+        if self._is_over:
+            return
         deadline_ns, limit_s = self._deadline()
         if self._now() < deadline_ns:
             self._arm()
@@ -378,3 +392,7 @@ class Reception:
     def _give_up_waiting(self) -> None:
         if self._abort is not None:
             self._abort(TimedOut(ErrorPhase.STREAM, DONE_GRACE_S))
+
+
+def _nothing_waits() -> None:
+    pass

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 
 from hearing import Hearing
 from loadkit.clock import SystemClock
-from loadkit.transport.connection import READ_BYTES, Connection
+from loadkit.transport.connection import HELD_BYTES, MOST_HELD, READ_BYTES, Connection
 from loadkit.transport.first_reads import FirstReads
 from loadkit.transport.stamps import Stamps
 from wire_servers import END, SSE, chunk, delta
@@ -20,7 +20,7 @@ from wire_servers import END, SSE, chunk, delta
 EVENT = delta(content="a")
 
 
-def played(*pieces: bytes) -> tuple[Hearing, int]:
+def played(*pieces: bytes, in_no_hurry: bool = False) -> tuple[Hearing, int]:
     """An exchange in which each piece is a read, or as many as it needs; what was heard, and how many reads the parser saw."""
 
     async def play() -> tuple[Hearing, int]:
@@ -50,7 +50,7 @@ def played(*pieces: bytes) -> tuple[Hearing, int]:
             parse(data)
 
         connection._feed = counting
-        hearing = Hearing()
+        hearing = Hearing(in_no_hurry=in_no_hurry)
         connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"", hearing)
         for piece in pieces:
             if not hearing.over.done():
@@ -91,25 +91,27 @@ BODIES = st.one_of(
 @given(
     st.lists(st.tuples(st.sampled_from(FRAMES), BODIES, st.booleans()), max_size=8),
     st.lists(st.integers(0, 40_000), max_size=4),
+    st.booleans(),
 )
-@example([(chunk, EVENT, True), (chunk, b"4\r\n\n\n\n\n\r\n", True), (chunk, EVENT, True)], [])
-@example([(chunk, EVENT, True), (chunk, EVENT, True)], [len(chunk(EVENT)) + 3])
-def test_the_body_does_not_depend_on_frames_and_cuts(chunks: list[tuple], cuts: list[int]):
-    """Reads that end with chunks, inside of them and inside of their frames, in any order."""
+@example([(chunk, EVENT, True), (chunk, b"4\r\n\n\n\n\n\r\n", True), (chunk, EVENT, True)], [], False)
+@example([(chunk, EVENT, True), (chunk, EVENT, True)], [len(chunk(EVENT)) + 3], False)
+def test_the_body_does_not_depend_on_frames_and_cuts(chunks: list[tuple], cuts: list[int], in_no_hurry: bool):
+    """Reads that end with chunks, inside of them and inside of their frames, in any order; those that wait keep their place."""
     stream, marks = b"", set()
     for frame, body, ends_read in chunks:
         stream += frame(body)
         if ends_read:
             marks.add(len(stream))
     marks |= {cut % (len(stream) + 1) for cut in cuts} | {0, len(stream)}
-    hearing, _ = played(SSE, *[stream[a:b] for a, b in pairwise(sorted(marks))], END)
+    hearing, _ = played(SSE, *[stream[a:b] for a, b in pairwise(sorted(marks))], END, in_no_hurry=in_no_hurry)
     assert (b"".join(hearing.heard), hearing.over.result()) == (b"".join(body for _, body, _ in chunks), None)
 
 
+@pytest.mark.parametrize("in_no_hurry", [False, True])
 @pytest.mark.parametrize("broken", [b"1g\r\n", b"+5\r\nabcde\r\n", b"5\r\nabcdeXX", b" 5\r\nabcde\r\n", b"-1\r\na\r\n"])
-def test_a_broken_frame_is_an_error_after_regular_chunks_too(broken: bytes):
+def test_a_broken_frame_is_an_error_after_regular_chunks_too(broken: bytes, in_no_hurry: bool):
     """The way past the parser takes nothing that the parser would refuse."""
-    hearing, _ = played(SSE, chunk(EVENT), chunk(EVENT), broken, chunk(EVENT))
+    hearing, _ = played(SSE, chunk(EVENT), chunk(EVENT), broken, chunk(EVENT), in_no_hurry=in_no_hurry)
     assert (hearing.heard[:2], type(hearing.over.exception())) == ([EVENT] * 2, httpx2.RemoteProtocolError)
 
 
@@ -120,9 +122,11 @@ def test_a_body_without_chunks_is_never_taken_for_one():
     assert b"".join(hearing.heard) == EVENT + b"\r\n" + chunk(EVENT) * 2
 
 
-def test_what_a_read_brought_came_after_what_the_read_before_brought():
+@pytest.mark.parametrize("in_no_hurry", [False, True])
+def test_what_a_read_brought_came_after_what_the_read_before_brought(in_no_hurry: bool):
     """`since`, the kernel's stamp and the read time stand in this order, and each read begins where the one before ended."""
-    hearing, _ = played(SSE, *[chunk(EVENT)] * 4)
+    hearing, _ = played(SSE, *[chunk(EVENT)] * (MOST_HELD + 4), END, in_no_hurry=in_no_hurry)
+    assert len(hearing.times) == MOST_HELD + 4
     assert all(since <= at <= read for since, at, read in hearing.times)
     assert [since for since, _, _ in hearing.times[1:]] == [at for _, at, _ in hearing.times[:-1]]
 
@@ -133,3 +137,24 @@ def test_a_read_that_left_something_says_nothing_about_what_comes_next():
     hearing, _ = played(SSE, chunk(EVENT), b"%x\r\n%b\r\n" % (size, b"x" * (size - 2) + b"\n\n"), chunk(EVENT))
     (_, first, _), (since, _, _), (again, _, _) = hearing.times
     assert (since, again) == (first, first)
+
+
+def test_reads_wait_where_the_receiver_is_in_no_hurry():
+    """They are handed on when there are enough of them, and at the end."""
+    waiting, _ = played(SSE, *[chunk(EVENT)] * (MOST_HELD - 1), in_no_hurry=True)
+    assert waiting.heard == []
+    enough, _ = played(SSE, *[chunk(EVENT)] * MOST_HELD, in_no_hurry=True)
+    assert len(enough.heard) == MOST_HELD
+    ended, _ = played(SSE, *[chunk(EVENT)] * (MOST_HELD + 3), END, in_no_hurry=True)
+    assert (len(ended.heard), ended.over.result()) == (MOST_HELD + 3, None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"data: [DONE]\n\n", b": comment\n\n", EVENT[:-1], delta(content="x" * HELD_BYTES)],
+    ids=["done", "comment", "part", "long"],
+)
+def test_what_may_be_the_end_or_is_long_does_not_wait(said: bytes):
+    """And what waited before it goes first."""
+    hearing, _ = played(SSE, *[chunk(EVENT)] * 3, chunk(said), in_no_hurry=True)
+    assert hearing.heard == [EVENT] * 3 + [said]

@@ -21,6 +21,16 @@ _timespec = TIMESPEC.unpack
 READ_BYTES = 16 * 1024
 """Most of one read: what is decoded in one bite (about 70 events) before others get their turn."""
 
+MOST_HELD = 16
+"""Reads that wait to be decoded together. Where streams are paced each read finds the caches cold, and what runs now and then,
+over many, costs less than what runs each time (64 streams, 20 ms: 47 µs of CPU a chunk instead of 54). More gained little."""
+
+HELD_BYTES = 2048
+"""A longer read is decoded at once: what waits has to be small, for there may be a thousand connections."""
+
+ENDS_WITH_JSON = b"}\n\n\r\n"
+"""How a read ends when the stream goes on: with an HTTP chunk, and in it an event that is not ``[DONE]``."""
+
 
 class Connection:
     """A connection that carries one exchange at a time; kept between them, watched for the server's closing it.
@@ -30,9 +40,9 @@ class Connection:
 
     __slots__ = (
         "_announced", "_between", "_closed", "_complete", "_epoch", "_feed", "_first_reads", "_free", "_gone", "_got_headers",
-        "_headers", "_loop", "_now", "_parser", "_parts", "_receiver", "_recvmsg", "_reusable", "_since_ns", "_sock",
-        "_stamped", "_stamps", "_trusted", "_unsent", "_until_close", "_usual", "_write_error", "connected_ns", "fd",
-        "idle_since_ns", "on_body",
+        "_headers", "_held", "_held_read", "_held_stamps", "_holding", "_loop", "_now", "_parser", "_parts", "_receiver",
+        "_recvmsg", "_reusable", "_since_ns", "_sock", "_stamped", "_stamps", "_trusted", "_unsent", "_until_close", "_usual",
+        "_write_error", "connected_ns", "fd", "idle_since_ns", "on_body",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +73,10 @@ class Connection:
         self._parts: list[bytes] = []
         self.on_body = self._parts.append  # called by the parser for each HTTP chunk
         self._headers: Headers = []
+        self._held: list[bytes] = []  # reads that wait to be decoded, and the next two go with it
+        self._held_stamps: list[bytes | None] = []
+        self._held_read: list[int] = []
+        self._holding = False  # reads may wait: the receiver is in no hurry
         self._stamped = stamps.enable(sock)
         self._trusted = self._stamped
         self._epoch = 0
@@ -86,7 +100,7 @@ class Connection:
     def exchange(self, head: bytes, body: bytes, receiver: Receiver) -> None:
         """Begin an exchange: write as much as the kernel takes, and go on as it takes more."""
         self._receiver = receiver
-        self._got_headers = self._announced = self._usual = self._between = False
+        self._got_headers = self._announced = self._usual = self._between = self._holding = False
         self._until_close = self._complete = self._reusable = False
         self._write_error = None
         self._trusted = self._stamped
@@ -94,7 +108,7 @@ class Connection:
         connected, self.connected_ns = self.connected_ns, None
         self._since_ns = self._now()
         self._write(head, body)
-        receiver.sending(self._since_ns, connected_ns=connected, abort=partial(self._abort, receiver))
+        receiver.sending(self._since_ns, connected_ns=connected, abort=partial(self._abort, receiver), catch_up=self.catch_up)
         if self._unsent is None and self._write_error is None:
             receiver.written(self._now())
         if receiver.awaits_first:
@@ -140,18 +154,49 @@ class Connection:
     # --- reading
 
     def readable(self) -> None:
-        receive, now, feed = self._recvmsg, self._now, self._feed  # a method in a slot is called faster by a local name
+        """Read once. Only the stamp is needed now: the rest may wait, where the receiver says so and the stream goes on."""
+        receive, now = self._recvmsg, self._now  # a method in a slot is called faster by a local name
         try:
             data, ancillary, _, _ = receive(READ_BYTES, ANCILLARY_BYTES)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as problem:
+            self.catch_up()
             self._broken(self._lost(str(problem)), self._write_error or problem)
             return
-        at = read = now()
+        read = now()
+        stamp = ancillary[0][2] if ancillary else None
+        if self._holding and data[-5:] == ENDS_WITH_JSON and len(data) <= HELD_BYTES:
+            held = self._held
+            held.append(data)
+            self._held_stamps.append(stamp)
+            self._held_read.append(read)
+            if len(held) >= MOST_HELD:
+                self.catch_up()
+            if read >= self._first_reads.due_ns:
+                self._first_reads.look()
+            return
+        self.catch_up()
+        self._take(data, stamp, read)
+        self._first_reads.look_if_due()  # after its own bytes: it may be among them, with more to read by now
+
+    def catch_up(self) -> None:
+        """Take the reads that wait, in their order."""
+        if not self._held:
+            return
+        waiting = zip(self._held, self._held_stamps, self._held_read, strict=True)
+        self._held, self._held_stamps, self._held_read = [], [], []
+        for data, stamp, read in waiting:
+            self._take(data, stamp, read)
+
+    def _take(self, data: bytes, stamp: bytes | None, read: int) -> None:
+        """Take what one read brought: relate its stamp to the clock, free it of framing and hand it on."""
+        if self._closed:
+            return  # what waited before it ended the connection
+        at = read
         since = self._since_ns
-        if ancillary:
-            seconds, nanoseconds = _timespec(ancillary[0][2])
+        if stamp is not None:
+            seconds, nanoseconds = _timespec(stamp)
             at = seconds * 1_000_000_000 + nanoseconds - self._stamps.offset_ns
             if not since <= at <= read:
                 at = self._implausible(at, read)
@@ -169,10 +214,8 @@ class Connection:
                 size = length - 6 if length < 262 else length - 7  # of a chunk whose size has two digits, or three
                 if data[: -size - 2] == b"%x\r\n" % size and data[-2:] == b"\r\n":  # one whole chunk goes past the parser
                     receiver.body(data[-size - 2 : -2], at, read, since)
-                    if read >= self._first_reads.due_ns:
-                        self._first_reads.look()
                     return
-            feed(data)
+            self._feed(data)
             self._between = self._usual and _ends_with_event(data, self._parts)
             if self._usual and len(self._parts) == 1:
                 receiver.body(self._parts.pop(), at, read, since)
@@ -183,7 +226,6 @@ class Connection:
         except Exception as bug:  # ours: whoever waits for the answer gets it, instead of a timeout
             self._fail(bug)
             raise
-        self._first_reads.look_if_due()  # after its own bytes: it may be among them, with more to read by now
 
     def _nothing(self, at: int, read: int) -> None:
         """The server closed the connection, or says on an idle one what nobody asked."""
@@ -218,6 +260,7 @@ class Connection:
                 self._end(at, read)
         elif self._announced and not receiver.awaits_first:
             self._usual = True
+            self._holding = receiver.in_no_hurry
             self._first_reads.discard(self.fd)
 
     def _implausible(self, at: int, read: int) -> int:
@@ -246,6 +289,8 @@ class Connection:
 
     def _abort(self, receiver: Receiver, error: Exception) -> None:
         """End an exchange from outside; one that has ended already is left alone, and so is the next on this connection."""
+        if self._receiver is receiver:
+            self.catch_up()
         if self._receiver is receiver:
             self._fail(error)
 
@@ -286,7 +331,7 @@ class Connection:
     def on_message_complete(self) -> None:
         if self._got_headers:
             self._complete = True
-            self._usual = False
+            self._usual = self._holding = False
             self._reusable = self._parser.should_keep_alive()
 
 

@@ -110,6 +110,7 @@ class _Stream(httpx2.AsyncByteStream):
     """The receiver of those who read a response the ordinary way."""
 
     awaits_first = False
+    in_no_hurry = False
 
     def __init__(self, loop: asyncio.AbstractEventLoop, read_s: float | None):
         self._begun: asyncio.Future[tuple[int, Headers]] = loop.create_future()
@@ -155,7 +156,14 @@ class _Stream(httpx2.AsyncByteStream):
         if not self._over and self._abort is not None:
             self._abort(httpx2.ReadError("the response was closed"))
 
-    def sending(self, at_ns: int, *, connected_ns: int | None, abort: Callable[[Exception], None]) -> None:  # noqa: ARG002
+    def sending(
+        self,
+        at_ns: int,  # noqa: ARG002
+        *,
+        connected_ns: int | None,  # noqa: ARG002
+        abort: Callable[[Exception], None],
+        catch_up: Callable[[], None],  # noqa: ARG002
+    ) -> None:
         self._abort = abort
 
     def written(self, at_ns: int) -> None:

@@ -18,10 +18,17 @@ class Receiver(Protocol):
     def awaits_first(self) -> bool:
         """Whether the token is still to come whose time of arrival matters most: until then this one is read before others."""
 
-    def sending(self, at_ns: int, *, connected_ns: int | None, abort: Callable[[Exception], None]) -> None:
+    @property
+    def in_no_hurry(self) -> bool:
+        """Whether `body` may come some reads late, with their times: asked once, when the first token is there."""
+
+    def sending(
+        self, at_ns: int, *, connected_ns: int | None, abort: Callable[[Exception], None], catch_up: Callable[[], None]
+    ) -> None:
         """The first byte is about to be written, on a connection opened at `connected_ns`, or a reused one (`None`).
 
-        `abort(error)` ends the exchange at once, closes the connection and leads to `failed(error)`.
+        `abort(error)` ends the exchange at once, closes the connection and leads to `failed(error)`. `catch_up()` hands over
+        what was put off because the receiver is in no hurry; at the end that is done without asking.
         """
 
     def written(self, at_ns: int) -> None:
