@@ -33,7 +33,7 @@ from loadkit.request import Request, Target, wire_body
 from loadkit.transport.measuring import MeasuringTransport, server_of
 from loadkit.transport.ordinary import ordinary_client, ordinary_exchange
 from loadkit.transport.route import route
-from loadkit.transport.turns import Turns
+from loadkit.transport.turns import PER_TURN, Turns
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -201,8 +201,18 @@ class Client:
 
     @property
     def tokens_seen(self) -> int | None:
-        """Output tokens that have arrived until now, by the server's running counts; `None` once it did not tell them."""
+        """Output tokens that have arrived, by the server's running counts; `None` once it did not tell them.
+
+        Reads of streams under way wait to be decoded, at most sixteen for each: after `catch_up` none does.
+        """
         return _sum_of((self._tokens_ended, *(reception.tokens_seen for reception in self._receptions)))
+
+    async def catch_up(self) -> None:
+        """Decode what waits, a few streams at a time: all of a thousand at once would leave arriving bytes unread too long."""
+        for count, reception in enumerate(list(self._receptions), 1):
+            reception.catch_up()
+            if count % PER_TURN == 0:
+                await asyncio.sleep(0)
 
     def refuse(self, request: Request, *, kind: str, message: str) -> Record:
         """A record (`not_sent`) for a request that is not sent at all, journalled like the others."""

@@ -130,10 +130,13 @@ class Reception:
 
     @property
     def tokens_seen(self) -> int | None:
-        """Output tokens so far; `None` where tokens came and the server did not say how many."""
-        self._catch_up()
+        """Output tokens so far, but for reads that wait; `None` where tokens came and the server did not say how many."""
         running = self.decoder.running_tokens
         return 0 if running is None and not self._at else running
+
+    def catch_up(self) -> None:
+        """Take what the transport put off: `tokens_seen` is exact then."""
+        self._catch_up()
 
     # --- told by the transport
 

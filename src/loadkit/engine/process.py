@@ -148,6 +148,7 @@ class Engine(asyncio.Protocol):
         probe = LoopProbe(asyncio.get_running_loop(), self._clock.monotonic_ns)
         while self._run is run:
             await asyncio.sleep(BEAT_S)
+            await run.client.catch_up()
             if self._run is run:
                 self._say("pulse", heartbeat=run.beat(in_flight=len(self._tasks), loop_late_max_ns=probe.taken()))
                 if not self._tasks:
