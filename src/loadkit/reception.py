@@ -14,6 +14,7 @@ from loadkit.deadlines import Silence, TimedOut, deadline, shortest_s
 from loadkit.record import ErrorPhase, Events
 from loadkit.request import Timeouts
 from loadkit.stream import Decoder, Done, Event, Finished, Problem, Token, error_message
+from loadkit.transport.receiver import nothing_waits
 from loadkit.transport.unpacking import Unpacking
 
 MAX_PLAIN_BYTES = 64 * 1024 * 1024
@@ -32,43 +33,13 @@ class Reception:
     """
 
     __slots__ = (
-        "_abort",
-        "_at",
-        "_catch_up",
-        "_closed",
-        "_end",
-        "_headers",
-        "_is_over",
-        "_kinds",
-        "_life_ns",
-        "_limits",
-        "_loop",
-        "_merged",
-        "_now",
-        "_packed",
-        "_phase_ns",
-        "_plain",
-        "_plain_bytes",
-        "_read",
-        "_timer",
-        "_tokens",
-        "_usual",
-        "_written_ns",
-        "connected_ns",
-        "decoder",
-        "done",
-        "error",
-        "finished",
-        "over",
-        "phase",
-        "problem",
-        "reason",
-        "sent_ns",
-        "status",
-        "stopped",
-        "streamed",
-        "trusted",
+        "_abort", "_at", "_closed", "_end", "_headers", "_is_over", "_kinds", "_life_ns", "_limits", "_loop", "_merged", "_now",
+        "_packed", "_phase_ns", "_plain", "_plain_bytes", "_read", "_timer", "_tokens", "_usual", "_written_ns", "catch_up",
+        "connected_ns", "decoder", "done", "error", "finished", "over", "phase", "problem", "reason", "sent_ns", "status",
+        "stopped", "streamed", "trusted",
     )  # fmt: skip
+
+    in_no_hurry = True  # nobody looks at an answer before its end but for deadlines and running counts, and these catch up
 
     def __init__(
         self, *, loop: asyncio.AbstractEventLoop, now: Callable[[], int], timeouts: Timeouts, stream: bool, keep_text: bool
@@ -107,7 +78,7 @@ class Reception:
         self._life_ns = 0  # the last read but for the usual ones, whose times stand in the columns
         self._phase_ns = 0
         self._abort: Callable[[Exception], None] | None = None
-        self._catch_up: Callable[[], None] = _nothing_waits
+        self.catch_up: Callable[[], None] = nothing_waits  # takes what the transport put off; `tokens_seen` is exact then
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -117,11 +88,6 @@ class Reception:
     @property
     def awaits_first(self) -> bool:
         return not self._at
-
-    @property
-    def in_no_hurry(self) -> bool:
-        """Nobody looks at an answer before its end, but for deadlines and running counts; these ask for what waits."""
-        return True
 
     @property
     def ended_already(self) -> bool:
@@ -134,10 +100,6 @@ class Reception:
         running = self.decoder.running_tokens
         return 0 if running is None and not self._at else running
 
-    def catch_up(self) -> None:
-        """Take what the transport put off: `tokens_seen` is exact then."""
-        self._catch_up()
-
     # --- told by the transport
 
     def sending(
@@ -146,7 +108,7 @@ class Reception:
         self.sent_ns = at_ns
         self.connected_ns = connected_ns
         self._abort = abort
-        self._catch_up = catch_up
+        self.catch_up = catch_up
         self._enter(ErrorPhase.SEND, at_ns)
         self._arm()
 
@@ -340,7 +302,7 @@ class Reception:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._abort, self._catch_up = None, _nothing_waits
+        self._abort, self.catch_up = None, nothing_waits
         if not self.over.done():  # the waiting task may have been cancelled, and the future with it
             self.over.set_result(None)
 
@@ -383,7 +345,7 @@ class Reception:
         self._timer = self._loop.call_later(max(delay_s, 0.001), self._check)
 
     def _check(self) -> None:
-        self._catch_up()
+        self.catch_up()
         if self._is_over:
             return
         deadline_ns, limit_s = self._deadline()
@@ -395,7 +357,3 @@ class Reception:
     def _give_up_waiting(self) -> None:
         if self._abort is not None:
             self._abort(TimedOut(ErrorPhase.STREAM, DONE_GRACE_S))
-
-
-def _nothing_waits() -> None:
-    pass

@@ -290,7 +290,7 @@ class Connection:
     def _abort(self, receiver: Receiver, error: Exception) -> None:
         """End an exchange from outside; one that has ended already is left alone, and so is the next on this connection."""
         if self._receiver is receiver:
-            self.catch_up()
+            self.catch_up()  # which may end it
         if self._receiver is receiver:
             self._fail(error)
 

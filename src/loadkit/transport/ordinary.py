@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 from loadkit.clock import Clock
-from loadkit.transport.receiver import Receiver
+from loadkit.transport.receiver import Receiver, nothing_waits
 from loadkit.transport.route import Route
 
 UNLIMITED = 1_000_000
@@ -58,7 +58,7 @@ async def ordinary_exchange(http: httpx2.AsyncClient, request: httpx2.Request, r
                 with contextlib.suppress(RuntimeError):  # a task that was cancelled has left the scope
                     scope.reschedule(asyncio.get_running_loop().time())
 
-            receiver.sending(clock.monotonic_ns(), connected_ns=None, abort=abort, catch_up=_nothing_waits)
+            receiver.sending(clock.monotonic_ns(), connected_ns=None, abort=abort, catch_up=nothing_waits)
             await _send_and_read(http, request, receiver, clock.monotonic_ns)
     except TimeoutError:
         receiver.failed(stopped[0], clock.monotonic_ns(), trusted=False)
@@ -98,7 +98,3 @@ def _plainly(problem: Exception) -> Exception:
         return problem
     plain.__cause__ = cause
     return plain
-
-
-def _nothing_waits() -> None:
-    """Each read is handed over as it comes."""

@@ -49,3 +49,7 @@ class Receiver(Protocol):
 
     def failed(self, error: Exception, at_ns: int, *, trusted: bool) -> None:
         """The exchange broke off."""
+
+
+def nothing_waits() -> None:
+    """The `catch_up` of a transport that puts nothing off."""

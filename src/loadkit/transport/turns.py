@@ -7,9 +7,9 @@ import asyncio
 from collections import deque
 
 PER_TURN = 12
-"""Requests that begin, or whose records are made, between two looks at the sockets: a few milliseconds of work. Where streams
-fill the core a round of the loop takes as long as the next chunk is away: with more work that one overtakes the one before,
-and with less the ends of a thousand answers drag on."""
+"""Requests that begin, whose records are made, or whose waiting reads are decoded, between two looks at the sockets: a few
+milliseconds of work. Where streams fill the core a round of the loop takes as long as the next chunk is away: with more work
+that one overtakes the one before, and with less the ends of a thousand answers drag on."""
 
 
 class Turns:
