@@ -51,7 +51,7 @@ def api_page() -> str:
             shown = signature(node).replace(original, name, 1)
             parts += [f"### {name}", code(_folded(shown), "text"), said(node)]
             if name == "Client":
-                parts += _methods(node, ("send", "attempt", "refuse", "aclose"))
+                parts += _methods(node, ("send", "attempt", "refuse", "catch_up", "aclose"))
     return page(*parts)
 
 

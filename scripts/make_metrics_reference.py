@@ -83,7 +83,7 @@ def exit_codes_page() -> str:
         paragraph(
             "2 is given only before the first request; after it, the first that applies of 4, 130, 3, 5, 1, 6, 0. The same "
             "codes hold headless, for the last run in the web UI, and for `loadkit report RUN`. Ctrl-C pressed twice ends Locust "
-            "before its run is: 130, but `loadkit report` finds a run that was killed (3)."
+            "before its run is: 130, and `loadkit report` says 130 too, or 3 (killed) where the run's state was not written yet."
         ),
         table(("code", "meaning"), [(str(code), words) for code, words in EXIT_CODES.items()]),
         paragraph(

@@ -127,13 +127,13 @@ async def test_an_answer_ends_where_it_ends(second: bytes):
 
 
 @both_loops
-async def test_an_end_hidden_in_a_read_that_waits_is_seen_within_a_second_or_so():
+async def test_an_end_is_seen_at_once_whatever_comes_with_it():
     """The read ends like one of a stream that goes on: with an event, which belongs to nobody."""
     ends = chunk(delta(finish="stop")) + chunk(DONE) + END + chunk(delta(content="x"))
     async with playing([SSE, chunk(delta(content="a")), Pause(0.1), ends, Deaf()]) as wire, Client(wire.target) as client:
-        record = await asyncio.wait_for(client.send(request()), 3)
+        record = await asyncio.wait_for(client.send(request()), 0.9)
     assert (record.outcome, record.answer) == (Outcome.COMPLETED, "a")
-    assert record.closed_ns - record.headers_ns < 900_000_000
+    assert record.closed_ns - record.headers_ns < 500_000_000
 
 
 async def test_what_stood_before_a_broken_chunk_counts():

@@ -203,12 +203,16 @@ class Client:
     def tokens_seen(self) -> int | None:
         """Output tokens that have arrived, by the server's running counts; `None` once it did not tell them.
 
-        Reads of streams under way wait to be decoded, at most sixteen for each: after `catch_up` none does.
+        What came last may wait to be decoded, at most sixteen reads of each stream: `catch_up` sees to it.
         """
         return _sum_of((self._tokens_ended, *(reception.tokens_seen for reception in self._receptions)))
 
     async def catch_up(self) -> None:
-        """Decode what waits, a few streams at a time: all of a thousand at once would leave arriving bytes unread too long."""
+        """Decode the reads that wait, so that `tokens_seen` (output tokens by the server's running counts) has them too.
+
+        A few streams at a time, because all of a thousand at once would leave arriving bytes unread too long; what arrives
+        meanwhile may wait again.
+        """
         for count, reception in enumerate(list(self._receptions), 1):
             reception.catch_up()
             if count % PER_TURN == 0:

@@ -23,9 +23,6 @@ MAX_PLAIN_BYTES = 64 * 1024 * 1024
 DONE_GRACE_S = 1.0
 """After ``[DONE]`` the end of the body is waited for this long, so that the connection can be used again."""
 
-LONGEST_WAIT_S = 1.0
-"""What the transport puts off waits no longer: a server that goes on after an answer's end may hide the end in it."""
-
 HeaderList = list[tuple[bytes, bytes]]
 
 
@@ -344,13 +341,11 @@ class Reception:
     def _arm(self) -> None:
         """One timer per request: it looks at the deadline now and then, because setting one per token would cost more."""
         deadline_ns, _ = self._deadline()
-        delay_s = min((deadline_ns - self._now()) / 1e9, shortest_s(self._limits), LONGEST_WAIT_S)
+        delay_s = min((deadline_ns - self._now()) / 1e9, shortest_s(self._limits))
         self._timer = self._loop.call_later(max(delay_s, 0.001), self._check)
 
     def _check(self) -> None:
         self.catch_up()
-        if self._is_over:
-            return
         deadline_ns, limit_s = self._deadline()
         if self._now() < deadline_ns:
             self._arm()

@@ -86,6 +86,14 @@ def test_figures_of_a_stage_are_those_of_the_reference():
     assert row.makespan_per_s == pytest.approx(202 / 4)
 
 
+def test_a_median_of_two_is_one_that_was_seen():
+    """Nearest rank, as in the report: the lower of the two."""
+    live = begun()
+    live.ended(ended(1, 10 * S))
+    live.ended(ended(2, 20 * S, sent_ns=18 * S - 100 * MS))
+    assert live.rows()[0].ttft_median_ns == 500 * MS
+
+
 def test_warm_ups_and_retries_enter_no_figure():
     """They are recorded elsewhere; here they do not exist."""
     live = begun()

@@ -45,6 +45,17 @@ def test_a_run_that_sent_nothing_does_not_blame_its_sidecar():
 
 
 @pytest.mark.parametrize(
+    ("sources", "why"),
+    [((), ""), (("kernel",) * 2, ""), (("kernel", "read"), "some requests have"), (("read",) * 2, "stamps are the client's")],
+)
+def test_stamps_that_are_read_times_are_told(sources, why):
+    """Of all requests or of some; where none was measured there is nothing to tell."""
+    records = [replace(ONE, id=f"r{number}", stamp_source=source) for number, source in enumerate(sources)]
+    said = [one for one in judged([], records=records).not_verified if one.startswith("Stamp error")]
+    assert [why in sentence for sentence in said] == ([True] if why else [])
+
+
+@pytest.mark.parametrize(
     ("looks", "why"),
     [
         ((), "were not seen."),

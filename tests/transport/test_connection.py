@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 
 from hearing import Hearing
 from loadkit.clock import SystemClock
-from loadkit.transport.connection import HELD_BYTES, MOST_HELD, READ_BYTES, Connection
+from loadkit.transport.connection import HELD_BYTES, MOST_HELD, READ_BYTES, SIZE_LINES, Connection
 from loadkit.transport.first_reads import FirstReads
 from loadkit.transport.stamps import Stamps
 from wire_servers import END, SSE, chunk, delta
@@ -68,7 +68,7 @@ def played(*pieces: bytes, in_no_hurry: bool = False) -> tuple[Hearing, int]:
 
 def test_regular_chunks_go_past_the_parser():
     """Once a read has ended between two chunks, a whole chunk is taken by its frame; their end is the parser's again."""
-    hearing, parsed = played(SSE, *[chunk(EVENT)] * 5, END)
+    hearing, parsed = played(SSE, *[chunk(EVENT)] * 5, END, in_no_hurry=True)
     assert (hearing.heard, hearing.over.result(), parsed) == ([EVENT] * 5, None, 3)
 
 
@@ -82,7 +82,19 @@ BODIES = st.one_of(
     st.just(EVENT),
     st.integers(0, 5000).map(lambda size: delta(content="x" * size)),
     st.sampled_from(
-        [b": c\n\n", b"\n\n", b"\r\n", b"1\r\n", b"4\r\n\n\n\n\n\r\n", b"a", b"ff\r\n", EVENT[:-1], EVENT[:-2], EVENT * 3]
+        [
+            b": c\n\n",
+            b"\n\n",
+            b"\r\n",
+            b"1\r\n",
+            b"4\r\n\n\n\n\n\r\n",
+            b"a",
+            b"ff\r\n",
+            EVENT[:-1],
+            EVENT[:-2],
+            EVENT * 3,
+            b"}\n\n",
+        ]
     ),
 )
 
@@ -141,20 +153,42 @@ def test_a_read_that_left_something_says_nothing_about_what_comes_next():
 
 def test_reads_wait_where_the_receiver_is_in_no_hurry():
     """They are handed on when there are enough of them, and at the end."""
-    waiting, _ = played(SSE, *[chunk(EVENT)] * (MOST_HELD - 1), in_no_hurry=True)
-    assert waiting.heard == []
-    enough, _ = played(SSE, *[chunk(EVENT)] * MOST_HELD, in_no_hurry=True)
-    assert len(enough.heard) == MOST_HELD
+    waiting, _ = played(SSE, *[chunk(EVENT)] * MOST_HELD, in_no_hurry=True)
+    assert len(waiting.heard) == 1  # after it the parser stands between two chunks
+    enough, _ = played(SSE, *[chunk(EVENT)] * (MOST_HELD + 1), in_no_hurry=True)
+    assert len(enough.heard) == MOST_HELD + 1
     ended, _ = played(SSE, *[chunk(EVENT)] * (MOST_HELD + 3), END, in_no_hurry=True)
     assert (len(ended.heard), ended.over.result()) == (MOST_HELD + 3, None)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [b"data: [DONE]\n\n", b": comment\n\n", EVENT[:-1], delta(content="x" * HELD_BYTES)],
-    ids=["done", "comment", "part", "long"],
-)
+UNUSUAL = {
+    "done": b"data: [DONE]\n\n", "done and more": b"data: [DONE]\n\n" + EVENT,
+    "done between": EVENT + b"data: [DONE]\n\n" + EVENT,
+    "carriage returns": b"data: [DONE]\r\r" + EVENT, "comment": b": comment\n\n", "part": EVENT[:-1], "short": b"}\n\n",
+    "long": delta(content="x" * HELD_BYTES),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", UNUSUAL.values(), ids=UNUSUAL)
 def test_what_may_be_the_end_or_is_long_does_not_wait(said: bytes):
     """And what waited before it goes first."""
     hearing, _ = played(SSE, *[chunk(EVENT)] * 3, chunk(said), in_no_hurry=True)
     assert hearing.heard == [EVENT] * 3 + [said]
+
+
+@pytest.mark.parametrize("hidden", [END, b"zz\r\n", b"\r\n", b"-"], ids=["end", "broken frame", "line end", "junk"])
+def test_nothing_is_hidden_in_a_read_that_waits(hidden: bytes):
+    """A read that ends like a usual one is taken at once where it does not begin like one."""
+    hearing, _ = played(SSE, *[chunk(EVENT)] * 3, hidden + chunk(EVENT), in_no_hurry=True)
+    assert (hearing.heard[:3], hearing.over.done()) == ([EVENT] * 3, True)
+    if hidden != END:
+        assert type(hearing.over.exception()) is httpx2.RemoteProtocolError
+
+
+def test_size_lines_are_those_of_whole_chunks():
+    """Each by the length of the chunk; where no length of two or three digits fits, no read begins with it."""
+    for size in range(16, HELD_BYTES - 6):
+        whole = chunk(b"x" * size)
+        assert whole.startswith(SIZE_LINES[len(whole)])
+    lengths = {len(chunk(b"x" * size)) for size in range(16, HELD_BYTES)}
+    assert all(len(SIZE_LINES[length]) > length for length in set(range(HELD_BYTES + 1)) - lengths)

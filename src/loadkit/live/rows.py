@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from statistics import median
 
 from loadkit.metrics import tpot_ns, ttft_ns
 from loadkit.record import Answer, AnswerVerdict, Outcome, Record
+from loadkit.statistics import Distribution
 
 _KEPT = 2000
 """Values per row that medians are taken from: the last ones."""
@@ -98,4 +98,4 @@ class Tally:
 
 
 def _middle(values: deque[int] | deque[float] | list[float]) -> float | None:
-    return median(values) if values else None
+    return Distribution.of(values).median

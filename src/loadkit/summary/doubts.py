@@ -108,8 +108,11 @@ def _of_tokens(whole: Group, tokens: TokenAudit) -> Iterator[str]:
 
 
 def _of_client(client: ClientError, selftest: object) -> Iterator[str]:
-    if not client.stamp_error.count:
-        yield "Stamp error: stamps are the client's read times, whose lateness is not measured."
+    if client.stamp_sources.get("read"):
+        if client.stamp_sources.get("kernel"):
+            yield "Stamp error: some requests have the client's read times as stamps, whose lateness is not measured."
+        else:
+            yield "Stamp error: stamps are the client's read times, whose lateness is not measured."
     if selftest is None:
         yield "Self-test: none on this machine; run `loadkit selftest`."
 

@@ -28,8 +28,21 @@ over many, costs less than what runs each time (64 streams, 20 ms: 47 µs of CPU
 HELD_BYTES = 2048
 """A longer read is decoded at once: what waits has to be small, for there may be a thousand connections."""
 
+
+def _size_line(length: int) -> bytes:
+    """What a chunk begins with that takes `length` bytes with its framing (RFC 9112, 7.1); too long where there is none."""
+    for digits in (2, 3):
+        line = b"%x\r\n" % max(length - digits - 4, 0)
+        if len(line) == digits + 2:
+            return line
+    return b"0" * (length + 1)
+
+
+SIZE_LINES = tuple(map(_size_line, range(HELD_BYTES + 1)))
+"""By the length of a read: how it begins if it is one whole HTTP chunk and no more."""
+
 ENDS_WITH_JSON = b"}\n\n\r\n"
-"""How a read ends when the stream goes on: with an HTTP chunk, and in it an event that is not ``[DONE]``."""
+"""How a chunk ends that ends with an event, unless that is ``[DONE]``."""
 
 
 class Connection:
@@ -39,7 +52,7 @@ class Connection:
     """
 
     __slots__ = (
-        "_announced", "_between", "_closed", "_complete", "_epoch", "_feed", "_first_reads", "_free", "_gone", "_got_headers",
+        "_announced", "_closed", "_complete", "_epoch", "_feed", "_first_reads", "_free", "_gone", "_got_headers",
         "_headers", "_held", "_held_read", "_held_stamps", "_holding", "_loop", "_now", "_parser", "_parts", "_receiver",
         "_recvmsg", "_reusable", "_since_ns", "_sock", "_stamped", "_stamps", "_trusted", "_unsent", "_until_close", "_usual",
         "_write_error", "connected_ns", "fd", "idle_since_ns", "on_body",
@@ -76,7 +89,7 @@ class Connection:
         self._held: list[bytes] = []  # reads that wait to be decoded, and the next two go with it
         self._held_stamps: list[bytes | None] = []
         self._held_read: list[int] = []
-        self._holding = False  # reads may wait: the receiver is in no hurry
+        self._holding = False  # the parser stands between two chunks: one of them, if it is a usual one, may wait
         self._stamped = stamps.enable(sock)
         self._trusted = self._stamped
         self._epoch = 0
@@ -84,7 +97,6 @@ class Connection:
         self._got_headers = False
         self._announced = False
         self._usual = False  # the first token was handed on and the end is not there: all that comes is body
-        self._between = False  # the parser stands between two chunks: a whole one may go past it
         self._until_close = False
         self._complete = False
         self._reusable = False
@@ -100,7 +112,7 @@ class Connection:
     def exchange(self, head: bytes, body: bytes, receiver: Receiver) -> None:
         """Begin an exchange: write as much as the kernel takes, and go on as it takes more."""
         self._receiver = receiver
-        self._got_headers = self._announced = self._usual = self._between = self._holding = False
+        self._got_headers = self._announced = self._usual = self._holding = False
         self._until_close = self._complete = self._reusable = False
         self._write_error = None
         self._trusted = self._stamped
@@ -167,56 +179,50 @@ class Connection:
         read = now()
         stamp = ancillary[0][2] if ancillary else None
         if self._holding and data[-5:] == ENDS_WITH_JSON and len(data) <= HELD_BYTES:
-            held = self._held
-            held.append(data)
-            self._held_stamps.append(stamp)
-            self._held_read.append(read)
-            if len(held) >= MOST_HELD:
-                self.catch_up()
-            if read >= self._first_reads.due_ns:
-                self._first_reads.look()
-            return
+            end = len(data)
+            if data.startswith(SIZE_LINES[end]) and data.find(b"\n", 5) == end - 4 and data.find(b"\r", 5) == end - 2:
+                # One whole chunk of one line: neither the end, nor an error of framing, nor ``[DONE]`` can hide in it.
+                held = self._held
+                held.append(data)
+                self._held_stamps.append(stamp)
+                self._held_read.append(read)
+                if len(held) >= MOST_HELD:
+                    self.catch_up()
+                if read >= self._first_reads.due_ns:
+                    self._first_reads.look()
+                return
         self.catch_up()
         self._take(data, stamp, read)
         self._first_reads.look_if_due()  # after its own bytes: it may be among them, with more to read by now
 
     def catch_up(self) -> None:
-        """Take the reads that wait, in their order."""
-        if not self._held:
+        """Hand on the chunks that wait, in their order."""
+        receiver = self._receiver
+        if not self._held or receiver is None:
             return
         waiting = zip(self._held, self._held_stamps, self._held_read, strict=True)
         self._held, self._held_stamps, self._held_read = [], [], []
-        for data, stamp, read in waiting:
-            self._take(data, stamp, read)
+        try:
+            for data, stamp, read in waiting:
+                since, at = self._since_ns, self._arrival(stamp, read)
+                self._since_ns = at
+                receiver.body(data[len(SIZE_LINES[len(data)]) : -2], at, read, since)
+        except Exception as bug:  # ours, as below
+            self._fail(bug)
+            raise
 
     def _take(self, data: bytes, stamp: bytes | None, read: int) -> None:
-        """Take what one read brought: relate its stamp to the clock, free it of framing and hand it on."""
-        if self._closed:
-            return  # what waited before it ended the connection
-        at = read
-        since = self._since_ns
-        if stamp is not None:
-            seconds, nanoseconds = _timespec(stamp)
-            at = seconds * 1_000_000_000 + nanoseconds - self._stamps.offset_ns
-            if not since <= at <= read:
-                at = self._implausible(at, read)
-        elif data:
-            self._trusted = False
+        """Take what one read brought: free it of framing and hand it on."""
         receiver = self._receiver
         if receiver is None or not data:
-            self._nothing(at, read)
+            self._nothing(read)
             return
-        length = len(data)
-        if length < READ_BYTES:  # the socket was drained: what comes next arrives after what this read brought
+        since, at = self._since_ns, self._arrival(stamp, read)
+        if len(data) < READ_BYTES:  # the socket was drained: what comes next arrives after what this read brought
             self._since_ns = at
         try:
-            if self._between:
-                size = length - 6 if length < 262 else length - 7  # of a chunk whose size has two digits, or three
-                if data[: -size - 2] == b"%x\r\n" % size and data[-2:] == b"\r\n":  # one whole chunk goes past the parser
-                    receiver.body(data[-size - 2 : -2], at, read, since)
-                    return
             self._feed(data)
-            self._between = self._usual and _ends_with_event(data, self._parts)
+            self._holding = self._usual and receiver.in_no_hurry and _ends_with_event(data, self._parts)
             if self._usual and len(self._parts) == 1:
                 receiver.body(self._parts.pop(), at, read, since)
             else:
@@ -227,13 +233,22 @@ class Connection:
             self._fail(bug)
             raise
 
-    def _nothing(self, at: int, read: int) -> None:
+    def _arrival(self, stamp: bytes | None, read: int) -> int:
+        """When the last byte of a read arrived: the kernel's stamp on the monotonic clock; the time of the read without one."""
+        if stamp is None:
+            self._trusted = False
+            return read
+        seconds, nanoseconds = _timespec(stamp)
+        at: int = seconds * 1_000_000_000 + nanoseconds - self._stamps.offset_ns
+        return at if self._since_ns <= at <= read else self._implausible(at, read)
+
+    def _nothing(self, read: int) -> None:
         """The server closed the connection, or says on an idle one what nobody asked."""
         if self._receiver is None:
             self.close()
         elif self._until_close and self._got_headers:
             self._reusable = False
-            self._end(at, read)
+            self._end(read, read)
         else:
             self._broken(self._lost("the server closed the connection"), self._write_error)
 
@@ -260,7 +275,6 @@ class Connection:
                 self._end(at, read)
         elif self._announced and not receiver.awaits_first:
             self._usual = True
-            self._holding = receiver.in_no_hurry
             self._first_reads.discard(self.fd)
 
     def _implausible(self, at: int, read: int) -> int:
@@ -290,12 +304,12 @@ class Connection:
     def _abort(self, receiver: Receiver, error: Exception) -> None:
         """End an exchange from outside; one that has ended already is left alone, and so is the next on this connection."""
         if self._receiver is receiver:
-            self.catch_up()  # which may end it
-        if self._receiver is receiver:
+            self.catch_up()
             self._fail(error)
 
     def _broken(self, error: Exception, cause: BaseException | None) -> None:
-        error.__cause__ = cause
+        if cause is not None:
+            error.__cause__ = cause.with_traceback(None)  # whose frames hold the receiver, and that holds the error: a cycle
         self._fail(error)
 
     def _fail(self, error: Exception) -> None:
