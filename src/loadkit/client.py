@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import os
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -101,15 +101,16 @@ class Client:
         self._route = route(target.base_url, os.environ, ca_file=ca_file, http2=http2)
         self._urls: dict[str, httpx2.URL] = {}
         self._measuring: MeasuringTransport | None = None
+        self._turns = Turns()
         if self._route.measuring:
             self._measuring = MeasuringTransport(clock=self._clock, kernel_stamps=kernel_stamps)
+            self._turns = self._measuring.turns
             self._http = httpx2.AsyncClient(transport=self._measuring, trust_env=False, timeout=None)
         else:
             self._http = ordinary_client(self._route)
         self._headers = _standing_headers(target)
         self._receptions: set[Reception] = set()
         self._tokens_ended: int | None = 0
-        self._endings = Turns()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
@@ -125,12 +126,20 @@ class Client:
             base_url=self.target.base_url, api_key=self.target.api_key or NO_KEY, max_retries=0, http_client=self._http
         )
 
-    async def send(self, request: Request, *, body: Body | None = None, begin: asyncio.Event | None = None) -> Record:
+    async def send(
+        self,
+        request: Request,
+        *,
+        body: Body | None = None,
+        begin: asyncio.Event | None = None,
+        ended: Callable[[int], None] | None = None,
+    ) -> Record:
         """Send one request and wait for the end of its answer. A server's failure is an outcome, never an exception.
 
         `body` is what `body_of(request)` made ahead; without it the body is made now, which for a long document takes longer
         than a fair start of several requests allows. With `begin` everything is made ready, and the first byte waits for it:
-        then several requests begin within microseconds of each other.
+        then several requests begin within microseconds of each other. `ended` hears when the answer ended (monotonic ns),
+        before the record is made, so that the next request need not wait for that; of what is cancelled it hears nothing.
 
         Raises:
             UsageError: the request's document can't be read.
@@ -138,12 +147,19 @@ class Client:
             asyncio.CancelledError: the task was cancelled, or the client closed meanwhile; the connection is closed and the
                 record (`cancelled`) journalled.
         """
-        record = await self.attempt(request, body=body, begin=begin)
+        record = await self.attempt(request, body=body, begin=begin, ended=ended)
         if record.outcome is Outcome.CANCELLED:
             raise asyncio.CancelledError(f"request {request.id} was cancelled")
         return record
 
-    async def attempt(self, request: Request, *, body: Body | None = None, begin: asyncio.Event | None = None) -> Record:
+    async def attempt(
+        self,
+        request: Request,
+        *,
+        body: Body | None = None,
+        begin: asyncio.Event | None = None,
+        ended: Callable[[int], None] | None = None,
+    ) -> Record:
         """As `send`, but a cancellation is an outcome too: the record is returned, and the task may go on."""
         loop = self._usable_loop()
         due_ns = self._clock.monotonic_ns() if request.due_ns is None else request.due_ns
@@ -172,8 +188,10 @@ class Client:
         if reception.stopped:
             stopped = Failure(kind="cancelled", message="stopped by this side", phase=reception.phase)
             return self._ended(self._record(start, reception, Outcome.CANCELLED, stopped))
+        if ended is not None:
+            ended(reception.closed_ns or self._clock.monotonic_ns())
         with contextlib.suppress(asyncio.CancelledError):  # too late as well: the answer is there
-            await self._endings.take()
+            await self._turns.take_late()
         if self._measuring is not None:
             self._measuring.first_reads.look_if_due()
         return self._ended(self._record(start, reception, *outcome_of(reception)))

@@ -187,7 +187,8 @@ class Record:
 
     Attributes:
         id: of the request; sent as `X-Request-Id`.
-        due_ns: when it should be sent: the planned time (open loop), or the moment the user asked.
+        due_ns: when it should be sent: the planned time (open loop), or the moment the user asked (later in a user's row: the
+            end of its last answer).
         stamp_source: `kernel` receive stamps, or the time right after each `read`.
         transport: `ordinary` for TLS, proxies and HTTP/2, which hide when bytes arrived.
         streamed: whether the answer was.

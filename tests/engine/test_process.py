@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from loadkit.case import Case, Turn
-from loadkit.engine.protocol import ended_record, line, request_line, target_message
+from loadkit.engine.protocol import ended_record, follow_line, line, request_line, target_message
 from loadkit.record import CaseFacts, Outcome, Record, Slot
 from loadkit.request import Target, first_request
 from loadkit.run_folder import read_run
@@ -82,10 +82,12 @@ Ask = Callable[..., bytes]
 
 @pytest.fixture
 def ask(target: Target) -> Ask:
-    def message(name: str, *, op: str = "send", max_tokens: int = 4) -> bytes:
+    def message(name: str, *, op: str = "send", max_tokens: int = 4, after: str = "") -> bytes:
         turn = Turn(messages=({"role": "user", "content": "Count to ten."},))
         case = Case(facts=FACTS, turns=(turn,), body={"max_tokens": max_tokens, "ignore_eos": True})
         request = first_request(case, id=name, target=target, slot=Slot(), run_id="run")
+        if after:
+            return follow_line(request, after)
         return request_line(op, replace(request, due_ns=time.monotonic_ns() if op == "send" else None))
 
     return message
@@ -173,6 +175,74 @@ def test_a_cancelled_request_has_a_record_that_says_so(engine: Engine, target: T
     assert Outcome.CANCELLED is engine.record().outcome
     engine.say(ask("b"))
     assert Outcome.COMPLETED is engine.record().outcome
+
+
+def test_a_follower_is_sent_when_the_one_before_it_has_ended(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
+    """It is due at that moment, over the same connection; a row may go on, from a held request as well."""
+    engine.open(tmp_path, target)
+    engine.say(ask("a", op="hold", max_tokens=20))
+    engine.say(ask("b", after="a"))
+    engine.until("held")
+    engine.say(line("release", ids=["a"], due_ns=time.monotonic_ns()))
+    engine.say(ask("c", after="b"))
+    first, second, third = (engine.record() for _ in "abc")
+    assert [first.id, second.id, third.id] == ["a", "b", "c"]
+    assert {first.outcome, second.outcome, third.outcome} == {Outcome.COMPLETED}
+    assert (second.due_ns, third.due_ns) == (first.closed_ns, second.closed_ns)
+    assert second.sent_ns is not None and second.sent_ns >= second.due_ns
+    assert second.connected_ns is third.connected_ns is None
+
+
+def test_a_follower_of_one_that_has_ended_is_sent_now(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
+    """Whoever lines it up may be slower than the answer; one that failed is an end too."""
+    engine.open(tmp_path, replace(target, base_url="http://127.0.0.1:1/v1"))
+    engine.say(ask("a"))
+    assert engine.record().outcome is Outcome.CONNECTION
+    asked_ns = time.monotonic_ns()
+    engine.say(ask("b", after="a"))
+    engine.say(ask("c", after="b"))
+    records = [engine.record() for _ in "bc"]
+    assert [record.id for record in records] == ["b", "c"]
+    assert records[0].due_ns >= asked_ns
+
+
+def test_a_follower_is_taken_back_only_before_it_begins(engine: Engine, target: Target, ask: Ask, tmp_path: Path):
+    """What it was to follow goes on, and one that has begun is left alone."""
+    engine.open(tmp_path, target)
+    engine.say(ask("a", max_tokens=40) + ask("b", after="a") + line("withdraw", id="b"))
+    assert engine.until("unsent")["id"] == "b"
+    assert engine.record().outcome is Outcome.COMPLETED
+    engine.say(ask("c", after="a", max_tokens=40))
+    time.sleep(0.3)
+    engine.say(line("withdraw", id="c"))
+    assert engine.record().outcome is Outcome.COMPLETED
+    assert {start.id for start in read_run(tmp_path).starts} == {"a", "c"}
+
+
+@pytest.mark.parametrize("op", ["hold", "send"])
+def test_what_is_cancelled_takes_its_follower_along(engine: Engine, target: Target, ask: Ask, tmp_path: Path, op: str):
+    """Its user was stopped, and sends nothing more; a follower can be cancelled by itself as well."""
+    engine.open(tmp_path, target)
+    engine.say(ask("a", op=op, max_tokens=4000) + ask("b", after="a"))
+    time.sleep(0.5)
+    engine.say(line("cancel", id="a") + line("cancel", id="b"))
+    gone = {engine.until("unsent")["id"]} if op == "send" else {engine.until("unsent")["id"] for _ in "ab"}
+    assert gone == ({"b"} if op == "send" else {"a", "b"})
+    engine.say(ask("c", max_tokens=40) + ask("d", after="c") + line("cancel", id="d"))
+    assert engine.until("unsent")["id"] == "d"
+    assert engine.record().id == "c"
+    assert not {"b", "d"} & {start.id for start in read_run(tmp_path).starts}
+
+
+def test_when_locust_is_gone_no_follower_is_sent(target: Target, ask: Ask, tmp_path: Path):
+    """The end of what it was to follow is the engine's own doing."""
+    engine = Engine()
+    engine.open(tmp_path, target)
+    engine.say(ask("a", max_tokens=4000) + ask("b", after="a"))
+    time.sleep(0.5)
+    engine.socket.shutdown(socket.SHUT_RDWR)
+    assert engine.process.wait(15) == 0
+    assert [start.id for start in read_run(tmp_path).starts] == ["a"]
 
 
 def test_when_locust_is_gone_the_engine_cancels_writes_and_ends(target: Target, ask: Ask, tmp_path: Path):

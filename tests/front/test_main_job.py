@@ -1,5 +1,6 @@
 """The main job, as people start it: `locust -f locustfiles/concurrency.py`, on the simulator."""
 
+import itertools
 import json
 import os
 import select
@@ -295,6 +296,34 @@ def test_a_worker_with_a_folder_of_its_own_sends_its_records_to_the_master(
     theirs = next((tmp_path / "w").glob("*Z*"))
     assert read_run(theirs).records == master.run.records
     assert len(master.run.records) == 24
+
+
+def test_a_users_requests_go_out_back_to_back(server: Simulator, tmp_path: Path):
+    """`--requests-per-user`: each but the first is due when its user's last answer ended; Locust is not waited for."""
+    shape = ["--ways", "3", "--rounds", "1", "--requests-per-user", "4"]
+    done = ran(tmp_path, "--host", server.url, *shape, "--max-tokens", "16", "--no-sidecar")
+    assert done.process.returncode in ENDS
+    records = measured(done)
+    assert (len(records), {record.outcome for record in records}) == (12, {Outcome.COMPLETED})
+    assert done.aggregated["Request Count"] == "12"
+    for way in range(3):
+        row = sorted((record for record in records if record.slot.way == way), key=lambda record: record.due_ns)
+        assert len(row) == 4
+        late = [after.due_ns - before.closed_ns for before, after in itertools.pairwise(row)]  # type: ignore[operator]
+        assert late.count(0) >= 2, late  # the answers are so short that Locust may be late once
+
+
+def test_a_signal_in_the_middle_of_a_row_sends_nothing_more(slow_server: Simulator, tmp_path: Path):
+    """What was to follow has neither a start nor a record; what ran is cancelled."""
+    shape = ["--ways", "2", "--rounds", "1", "--requests-per-user", "50", "--max-tokens", "400"]
+    with locust(tmp_path, "--host", slow_server.url, *shape, "--no-sidecar") as running:
+        _wait_for_phase(running, "measured")
+        running.send(signal.SIGINT)
+        assert running.wait() == 130
+    _nothing_lost(running)
+    outcomes = Counter(record.outcome for record in measured(running))
+    assert outcomes[Outcome.CANCELLED] <= 2
+    assert len(running.run.starts) == len(running.run.records)
 
 
 def test_locust_as_a_library(server: Simulator, tmp_path: Path):

@@ -41,3 +41,31 @@ async def test_a_turn_of_a_cancelled_request_goes_to_the_next():
     with pytest.raises(asyncio.CancelledError):
         await tasks[PER_TURN]
     await asyncio.wait_for(turns.take(), 5)
+
+
+async def test_what_can_wait_gets_the_turns_that_are_left_but_one_in_each_round():
+    """Requests go out before the records of others are made; yet a flood of requests keeps no record for ever."""
+    turns, order = Turns(), []
+
+    async def late() -> None:
+        await turns.take_late()
+        order.append("late")
+
+    async def begin() -> None:
+        await turns.take()
+        order.append("begin")
+
+    await asyncio.gather(*(late() for _ in range(3)), *(begin() for _ in range(4 * PER_TURN)))
+    assert order[:PER_TURN] == ["begin"] * PER_TURN
+    assert [order[:end].count("late") for end in range(2 * PER_TURN + 1, 4 * PER_TURN + 4, PER_TURN + 1)] == [1, 2, 3]
+    await asyncio.wait_for(asyncio.gather(*(late() for _ in range(2 * PER_TURN))), 5)
+
+
+async def test_cancelled_turns_are_passed_over_by_what_can_wait_too():
+    """No gap and no debt."""
+    turns = Turns()
+    tasks = [asyncio.ensure_future(turns.take_late()) for _ in range(3 * PER_TURN)]
+    await asyncio.sleep(0)
+    for task in tasks[: 2 * PER_TURN]:
+        task.cancel()
+    await asyncio.wait_for(asyncio.gather(*tasks[2 * PER_TURN :]), 5)

@@ -9,6 +9,7 @@ import os
 import resource
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ import orjson
 from loadkit.client import Body, Client, body_of
 from loadkit.clock import Clock, anchor
 from loadkit.engine.calls import answered
+from loadkit.engine.followers import Followers, Ready
 from loadkit.engine.ledger import Ledger
 from loadkit.engine.probe import LoopProbe
 from loadkit.engine.protocol import JSON, ended_line, line, request_of, target_of, verdict_of
@@ -39,7 +41,8 @@ class Engine(asyncio.Protocol):
         self._ended = ended
         self._rest = b""
         self._outbox: list[bytes] = []
-        self._held: dict[str, tuple[Request, Body]] = {}
+        self._held: dict[str, Ready] = {}
+        self._followers = Followers()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._run: Run | None = None
@@ -48,6 +51,8 @@ class Engine(asyncio.Protocol):
             "send": lambda message: self._send(request_of(message["request"])),
             "hold": self._hold,
             "release": self._release,
+            "follow": self._follow,
+            "withdraw": lambda message: self._withdraw(message["id"]),
             "cancel": self._cancel,
             "check": self._check,
             "call": lambda message: self._chore(self._call(message)),
@@ -138,6 +143,7 @@ class Engine(asyncio.Protocol):
 
     async def _cancel_all(self) -> None:
         self._held.clear()
+        self._followers.clear()
         for task in self._tasks.values():
             task.cancel()
         if self._tasks:
@@ -169,23 +175,27 @@ class Engine(asyncio.Protocol):
             body = await asyncio.to_thread(body_of, request)
             request = replace(request, due_ns=self._clock.monotonic_ns())
         try:
-            record = await run.client.send(request, body=body, begin=begin)
+            record = await run.client.send(request, body=body, begin=begin, ended=partial(self._send_next, request.id))
         except asyncio.CancelledError:
             if request.id not in run.ledger.cancelled:
                 raise
             record = run.ledger.cancelled.pop(request.id)
+            self._drop_next(request.id)
         self._tell(ended_line(record, run.judged(record, request.checks)))
 
     def _sending_done(self, name: str, task: asyncio.Task[None]) -> None:
         del self._tasks[name]
         if task.cancelled():  # before the client began: there is nothing to tell but that
             self._say("unsent", id=name)
+            self._drop_next(name)
+        else:
+            self._send_next(name, self._clock.monotonic_ns())  # one that came while the record was made
         self._fail(task)
 
     def _hold(self, message: JSON) -> None:
         """Everything that takes time happens here, before the request is due; connecting too."""
         request = request_of(message["request"])
-        self._held[request.id] = (request, body_of(request))
+        self._held[request.id] = Ready(request, body_of(request))
         assert self._run is not None, "a request before `open`"
         self._chore(self._make_ready(self._run, request))
 
@@ -207,13 +217,39 @@ class Engine(asyncio.Protocol):
             await asyncio.sleep(max(0.0, left_ns / 1e9 - 0.0015))
         begin.set()
 
+    def _follow(self, message: JSON) -> None:
+        request, after = request_of(message["request"]), message["after"]
+        self._followers.add(Ready(request, body_of(request)), after)
+        if after not in self._tasks and after not in self._held and after not in self._followers:
+            self._send_next(after, self._clock.monotonic_ns())
+
+    def _send_next(self, name: str, due_ns: int) -> None:
+        """A request has ended, at `due_ns`: send the one behind it, which is due since then."""
+        if (ready := self._followers.take(name)) is not None:
+            self._send(replace(ready.request, due_ns=due_ns), ready.body)
+
+    def _drop_next(self, name: str) -> None:
+        """A request was cancelled or taken back, and so its user has nothing more to send."""
+        while (ready := self._followers.take(name)) is not None:
+            name = ready.request.id
+            self._say("unsent", id=name)
+
+    def _withdraw(self, name: str) -> None:
+        if self._followers.withdraw(name):
+            self._say("unsent", id=name)
+            self._drop_next(name)
+
     def _cancel(self, message: JSON) -> None:
-        held = self._held.pop(message["id"], None)
-        task = self._tasks.get(message["id"])
+        name = message["id"]
+        held = self._held.pop(name, None)
+        task = self._tasks.get(name)
         if task is not None:
             task.cancel()
         elif held is not None:
-            self._say("unsent", id=message["id"])
+            self._say("unsent", id=name)
+            self._drop_next(name)
+        else:
+            self._withdraw(name)
 
     def _check(self, message: JSON) -> None:
         if self._run is not None:

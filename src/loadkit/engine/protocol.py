@@ -7,7 +7,9 @@ requests passes through at one moment. To the engine:
     send      {request}                          send it now
     hold      {request}                          keep it ready until `release`, with a connection open → held
     release   {ids, due_ns}                      send what is held, all at one moment
-    cancel    {id}                               close its stream; its record says `cancelled`
+    follow    {request, after}                   have it ready, and send it as soon as the request `after` has ended
+    withdraw  {id}                               take a follower back that has not begun; one that has is left alone
+    cancel    {id}                               close its stream; its record says `cancelled`; its follower is taken back
     check     {verdict}                          a verdict that a locustfile's own check found: goes into the record file
     call      {number, function, arguments}      run `module:function` here → answer
     close     {}                                 end of a run: close connections and the record file → closed
@@ -18,7 +20,7 @@ From the engine:
     opened, closed, failed {problem}
     ended     {record, events, verdicts}         a record as `ended_line` writes it: its request's slot and case are known there
     held      {id}                               it can be released: body and connection are there
-    unsent    {id}                               cancelled before anything of it began: there is no record
+    unsent    {id}                               cancelled or taken back before anything of it began: there is no record
     pulse     {heartbeat}                        once a second while a run is open
     trouble   {problem}                          records can't be written (full disk); they are kept in memory
     answer    {number, value | mistake | fault}
@@ -70,6 +72,11 @@ def line(op: str, **values: Any) -> bytes:
 def request_line(op: str, request: Request) -> bytes:
     """A `send` or `hold` message; the body travels as text, since it is JSON in UTF-8."""
     return line(op, request=request_message(request))
+
+
+def follow_line(request: Request, after: str) -> bytes:
+    """A `follow` message."""
+    return line("follow", request=request_message(request), after=after)
 
 
 def request_message(request: Request) -> JSON:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gevent.event import AsyncResult
 from gevent.queue import Queue
@@ -38,6 +38,13 @@ class Chair:
 
     number: int
     hands: Queue[Hand]
+
+
+class Asked(NamedTuple):
+    """A request that the engine has, and where its reply will be."""
+
+    request: Request
+    result: AsyncResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +89,7 @@ class Desk:
         self._document = document
         self._chairs: dict[int, Chair] = {}
         self._held: dict[str, Slot] = {}
+        self._following: dict[str, Asked] = {}  # by the item: sent behind the one before it, in a user's row
         self.nothing_new = False
 
     def sit(self) -> Chair:
@@ -102,37 +110,53 @@ class Desk:
             held, self._held = self._held, {}
             for name in held:
                 self._bridge.cancel(name)
+            for asked in self._following.values():
+                self._bridge.withdraw(asked.request.id)
 
     def play(self, user: LLMUser, chair: Chair, hand: Hand) -> None:
         """Work through a hand; the conductor hears of each item that is done, and which request of it was not sent (`left`)."""
-        for number, item in enumerate(hand.items):
-            completed, left = False, item.id
-            if not self.nothing_new:
-                try:
-                    replies = self.do(user, item, chair if hand.hold and number == 0 else None)
-                except Unsent:
-                    pass  # taken back before it began
-                else:
-                    completed = replies[-1].record.outcome is Outcome.COMPLETED
-                    more = has_next(item.case, [reply.record for reply in replies])
-                    left = f"{item.id}-turn{len(replies)}" if more else ""
-            self._tell(messages.DONE, {"seat": chair.number, "item": item.id, "completed": completed, "left": left})
+        held_for = chair if hand.hold else None
+        try:
+            for item, then in zip(hand.items, (*hand.items[1:], None), strict=True):
+                completed, left = False, item.id
+                if not self.nothing_new or item.id in self._following:
+                    try:
+                        replies = self.do(user, item, held_for, then=then)
+                    except Unsent:
+                        pass  # taken back before it began
+                    else:
+                        completed = replies[-1].record.outcome is Outcome.COMPLETED
+                        more = has_next(item.case, [reply.record for reply in replies])
+                        left = f"{item.id}-turn{len(replies)}" if more else ""
+                held_for = None
+                self._tell(messages.DONE, {"seat": chair.number, "item": item.id, "completed": completed, "left": left})
+        except BaseException:  # the user is being stopped, wherever it stands
+            self._leave_row(hand.items)
+            raise
 
-    def do(self, user: LLMUser, item: Item, held_for: Chair | None = None, *, lap: int = 0) -> list[Reply]:
+    def do(
+        self, user: LLMUser, item: Item, held_for: Chair | None = None, *, lap: int = 0, then: Item | None = None
+    ) -> list[Reply]:
         """All turns of an item, in order; a turn that did not complete ends it, and so does a stop of everything new.
 
-        Each `lap` has salts of its own.
+        Each `lap` has salts of its own. `then` is what this user does next: where nothing has to be known for it, the engine
+        sends it the moment this item has ended.
         """
         replies: list[Reply] = []
         item = self._with_document(item)
-        slot = replace(item.slot, user=user.name, worker=self.setting.worker)
+        slot = self._slot(user, item)
         while has_next(item.case, records := [reply.record for reply in replies]) and not (replies and self.nothing_new):
-            request = self._request(item, slot, records, lap)
-            result = self._sent(request) if held_for is None or replies else self._put_by(request, held_for)
-            reply = judged(user, item.case, self._answer(request, result), self._bridge)
+            asked = self._next_in_row(item) or self._asked(self._request(item, slot, records, lap), held_for)
+            held_for = None
+            if then is not None and len(item.case.turns) == 1:
+                self._line_up(user, then, asked.request)
+            reply = judged(user, item.case, self._answer(asked), self._bridge)
             self._ended(reply)
             replies.append(reply)
         return replies
+
+    def _slot(self, user: LLMUser, item: Item) -> Slot:
+        return replace(item.slot, user=user.name, worker=self.setting.worker)
 
     def _with_document(self, item: Item) -> Item:
         """The item with its document where it lies in this process; before a hold, so that a start waits for it."""
@@ -153,10 +177,31 @@ class Desk:
             token_times=setting.token_times,
         )
 
-    def _sent(self, request: Request) -> AsyncResult:
+    def _asked(self, request: Request, held_for: Chair | None) -> Asked:
+        if held_for is not None:
+            return Asked(request, self._put_by(request, held_for))
         due_ns = self._clock.monotonic_ns()
         self._started(request.slot, due_ns)
-        return self._bridge.send(replace(request, due_ns=due_ns))
+        return Asked(request, self._bridge.send(replace(request, due_ns=due_ns)))
+
+    def _line_up(self, user: LLMUser, item: Item, after: Request) -> None:
+        """Have the engine send the first request of an item once `after` has ended, where it can be made ahead."""
+        if self.nothing_new or item.case.document is not None:
+            return
+        request = self._request(item, self._slot(user, item), [], 0)
+        self._following[item.id] = Asked(request, self._bridge.follow(request, after.id))
+
+    def _next_in_row(self, item: Item) -> Asked | None:
+        asked = self._following.pop(item.id, None)
+        if asked is not None:
+            self._started(asked.request.slot, self._clock.monotonic_ns())
+        return asked
+
+    def _leave_row(self, items: tuple[Item, ...]) -> None:
+        """Nobody is there any more for what would have been sent."""
+        for item in items:
+            if (asked := self._following.pop(item.id, None)) is not None:
+                self._bridge.abandon(asked.request.id)
 
     def _put_by(self, request: Request, chair: Chair) -> AsyncResult:
         result = self._bridge.hold(request, lambda: self._tell(messages.READY, {"seat": chair.number}))
@@ -172,8 +217,9 @@ class Desk:
         for slot in held.values():
             self._started(slot, due_ns)
 
-    def _answer(self, request: Request, result: AsyncResult) -> Reply:
+    def _answer(self, asked: Asked) -> Reply:
         """Wait for it. A user that is killed meanwhile (ramp-down, stop, Ctrl-C) takes its request along."""
+        request, result = asked
         try:
             reply: Reply = result.get()
         except BaseException:  # GreenletExit too, which is how Locust stops a user

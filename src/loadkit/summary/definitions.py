@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 STAMPS: tuple[tuple[str, str], ...] = (
-    ("`due`", "open loop: when it was planned; closed loop: when the user asked for it, before the engine saw it"),
+    (
+        "`due`",
+        "open loop: when it was planned; closed loop: when the user asked for it, before the engine saw it, or, later in a "
+        "user's row, when its last answer ended (`closed`)",
+    ),
     ("`sent`", "just before the first byte of the already serialised body is written"),
     (
         "`connected`",

@@ -24,6 +24,7 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
     httpx2 (`handle_async_request`) it is an ordinary one: timeouts are those of the request, errors those of httpx2.
 
     Attributes:
+        turns: who begins an exchange takes one; other work for requests shares them.
         first_reads: connections that are read out of turn; who keeps the event loop busy calls its `look_if_due` now and then.
     """
 
@@ -32,7 +33,7 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
         self._stamps = Stamps(self._clock, wanted=kernel_stamps)
         self.first_reads = FirstReads(self._clock.monotonic_ns)
         self._pools: dict[tuple[str, int], Pool] = {}
-        self._turns = Turns()
+        self.turns = Turns()
         self._closed = False
         self._expiry_s = expiry_s
 
@@ -46,7 +47,7 @@ class MeasuringTransport(httpx2.AsyncBaseTransport):
                 heard nothing.
         """
         pool = self._pool(server)
-        await self._turns.take()
+        await self.turns.take()
         self.first_reads.look_if_due()
         connection = await pool.connection(connect_s)
         if self._closed:

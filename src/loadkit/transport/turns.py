@@ -13,19 +13,17 @@ that one overtakes the one before, and with less the ends of a thousand answers 
 
 
 class Turns:
-    """Lets `PER_TURN` tasks go on per round of the event loop, in the order of their asking."""
+    """Lets `PER_TURN` tasks go on per round of the event loop, in the order of their asking; what can't wait goes first."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._late: deque[asyncio.Future[None]] = deque()
         self._begun = 0
         self._counting = False
 
     async def take(self) -> None:
         """Wait for a turn; most of the time there is nothing to wait for."""
-        loop = asyncio.get_running_loop()
-        if not self._counting:
-            self._counting = True
-            loop.call_soon(self._next_round, loop)
+        loop = self._counted()
         if self._begun < PER_TURN and not self._waiting:
             self._begun += 1
             return
@@ -33,13 +31,30 @@ class Turns:
         self._waiting.append(turn)
         await turn
 
+    async def take_late(self) -> None:
+        """The same for what nobody waits for: from the next round on, the turns that others leave, but one in each round."""
+        turn = self._counted().create_future()
+        self._late.append(turn)
+        await turn
+
+    def _counted(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.get_running_loop()
+        if not self._counting:
+            self._counting = True
+            loop.call_soon(self._next_round, loop)
+        return loop
+
     def _next_round(self, loop: asyncio.AbstractEventLoop) -> None:
         self._begun = 0
-        while self._waiting and self._begun < PER_TURN:
-            turn = self._waiting.popleft()
-            if not turn.done():  # else its request was cancelled
-                turn.set_result(None)
-                self._begun += 1
+        self._let(self._waiting, PER_TURN)
+        self._let(self._late, max(PER_TURN, self._begun + 1))
         self._counting = self._begun > 0
         if self._counting:
             loop.call_soon(self._next_round, loop)
+
+    def _let(self, queue: deque[asyncio.Future[None]], most: int) -> None:
+        while queue and self._begun < most:
+            turn = queue.popleft()
+            if not turn.done():  # else its request was cancelled
+                turn.set_result(None)
+                self._begun += 1
