@@ -192,8 +192,14 @@ class Desk:
         self._following[item.id] = Asked(request, self._bridge.follow(request, after.id))
 
     def _next_in_row(self, item: Item) -> Asked | None:
-        asked = self._following.pop(item.id, None)
-        if asked is not None:
+        """What was lined up for this item, if anything was; counted as started unless it was taken back."""
+        asked = self._following.get(item.id)
+        if asked is None:
+            return None
+        if self.nothing_new:
+            asked.result.wait()
+        del self._following[item.id]
+        if not asked.result.ready() or asked.result.successful():
             self._started(asked.request.slot, self._clock.monotonic_ns())
         return asked
 
