@@ -126,20 +126,12 @@ class Client:
             base_url=self.target.base_url, api_key=self.target.api_key or NO_KEY, max_retries=0, http_client=self._http
         )
 
-    async def send(
-        self,
-        request: Request,
-        *,
-        body: Body | None = None,
-        begin: asyncio.Event | None = None,
-        ended: Callable[[int], None] | None = None,
-    ) -> Record:
+    async def send(self, request: Request, *, body: Body | None = None, begin: asyncio.Event | None = None) -> Record:
         """Send one request and wait for the end of its answer. A server's failure is an outcome, never an exception.
 
         `body` is what `body_of(request)` made ahead; without it the body is made now, which for a long document takes longer
         than a fair start of several requests allows. With `begin` everything is made ready, and the first byte waits for it:
-        then several requests begin within microseconds of each other. `ended` hears when the answer ended (monotonic ns),
-        before the record is made, so that the next request need not wait for that; of what is cancelled it hears nothing.
+        then several requests begin within microseconds of each other.
 
         Raises:
             UsageError: the request's document can't be read.
@@ -147,7 +139,7 @@ class Client:
             asyncio.CancelledError: the task was cancelled, or the client closed meanwhile; the connection is closed and the
                 record (`cancelled`) journalled.
         """
-        record = await self.attempt(request, body=body, begin=begin, ended=ended)
+        record = await self.attempt(request, body=body, begin=begin)
         if record.outcome is Outcome.CANCELLED:
             raise asyncio.CancelledError(f"request {request.id} was cancelled")
         return record
@@ -160,7 +152,11 @@ class Client:
         begin: asyncio.Event | None = None,
         ended: Callable[[int], None] | None = None,
     ) -> Record:
-        """As `send`, but a cancellation is an outcome too: the record is returned, and the task may go on."""
+        """As `send`, but a cancellation is an outcome too: the record is returned, and the task may go on.
+
+        `ended` hears when the answer ended (monotonic ns), before the record is made, so that the next request need not wait
+        for that; of what is cancelled it hears nothing.
+        """
         loop = self._usable_loop()
         due_ns = self._clock.monotonic_ns() if request.due_ns is None else request.due_ns
         if body is None:

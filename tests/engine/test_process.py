@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from loadkit.case import Case, Turn
-from loadkit.engine.protocol import ended_record, follow_line, line, request_line, target_message
+from loadkit.engine.protocol import ended_record, line, request_line, target_message
 from loadkit.record import CaseFacts, Outcome, Record, Slot
 from loadkit.request import Target, first_request
 from loadkit.run_folder import read_run
@@ -87,7 +87,7 @@ def ask(target: Target) -> Ask:
         case = Case(facts=FACTS, turns=(turn,), body={"max_tokens": max_tokens, "ignore_eos": True})
         request = first_request(case, id=name, target=target, slot=Slot(), run_id="run")
         if after:
-            return follow_line(request, after)
+            return request_line("follow", request, after=after)
         return request_line(op, replace(request, due_ns=time.monotonic_ns() if op == "send" else None))
 
     return message

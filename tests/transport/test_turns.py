@@ -69,3 +69,4 @@ async def test_cancelled_turns_are_passed_over_by_what_can_wait_too():
     for task in tasks[: 2 * PER_TURN]:
         task.cancel()
     await asyncio.wait_for(asyncio.gather(*tasks[2 * PER_TURN :]), 5)
+    assert [task.cancelled() for task in tasks] == [True] * 2 * PER_TURN + [False] * PER_TURN

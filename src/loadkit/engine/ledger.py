@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from loadkit.errors import FolderError
-from loadkit.record import Line, Outcome, Record, Start, to_line
+from loadkit.record import Line, Record, Start, to_line
 
 
 class Ledger:
@@ -23,7 +23,6 @@ class Ledger:
 
     def __init__(self, path: Path, *, keep_text: bool = True, trouble: Callable[[str], None]):
         self.path = path
-        self.cancelled: dict[str, Record] = {}
         self._keep_text = keep_text
         self.unwritten: deque[bytes] = deque()
         self._trouble = trouble
@@ -37,9 +36,6 @@ class Ledger:
         self.note(start)
 
     def ended(self, record: Record) -> None:
-        """A cancelled send raises in the client's caller, so its record is kept in `cancelled` for whoever asks."""
-        if record.outcome is Outcome.CANCELLED:
-            self.cancelled[record.id] = record
         self.note(record if self._keep_text else replace(record, answer=None, reasoning=None, tool_calls=()))
 
     def note(self, line: Line) -> None:

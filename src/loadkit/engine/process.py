@@ -23,7 +23,7 @@ from loadkit.engine.ledger import Ledger
 from loadkit.engine.probe import LoopProbe
 from loadkit.engine.protocol import JSON, ended_line, line, request_of, target_of, verdict_of
 from loadkit.errors import LoadkitError
-from loadkit.record import AnchorLine, AnswerVerdict, Heartbeat, Record
+from loadkit.record import AnchorLine, AnswerVerdict, Heartbeat, Outcome, Record
 from loadkit.request import Request
 from loadkit.run_folder import records_file
 
@@ -174,12 +174,8 @@ class Engine(asyncio.Protocol):
         if request.body_file is not None and body is None:  # reading a long document is before its time, not in it
             body = await asyncio.to_thread(body_of, request)
             request = replace(request, due_ns=self._clock.monotonic_ns())
-        try:
-            record = await run.client.send(request, body=body, begin=begin, ended=partial(self._send_next, request.id))
-        except asyncio.CancelledError:
-            if request.id not in run.ledger.cancelled:
-                raise
-            record = run.ledger.cancelled.pop(request.id)
+        record = await run.client.attempt(request, body=body, begin=begin, ended=partial(self._send_next, request.id))
+        if record.outcome is Outcome.CANCELLED:
             self._drop_next(request.id)
         self._tell(ended_line(record, run.judged(record, request.checks)))
 

@@ -69,14 +69,9 @@ def line(op: str, **values: Any) -> bytes:
     return orjson.dumps({"op": op, **values}, default=str, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def request_line(op: str, request: Request) -> bytes:
-    """A `send` or `hold` message; the body travels as text, since it is JSON in UTF-8."""
-    return line(op, request=request_message(request))
-
-
-def follow_line(request: Request, after: str) -> bytes:
-    """A `follow` message."""
-    return line("follow", request=request_message(request), after=after)
+def request_line(op: str, request: Request, **more: Any) -> bytes:
+    """A `send`, `hold` or `follow` message; the body travels as text, since it is JSON in UTF-8."""
+    return line(op, request=request_message(request), **more)
 
 
 def request_message(request: Request) -> JSON:

@@ -18,7 +18,6 @@ from gevent.queue import Queue
 from loadkit.engine.protocol import (
     JSON,
     ended_record,
-    follow_line,
     heartbeat_of,
     line,
     request_line,
@@ -145,19 +144,19 @@ class Bridge:
 
     def send(self, request: Request) -> AsyncResult:
         """Send it now. The result is a `Reply`, or `Unsent` or `EngineDied` is raised from it."""
-        return self._expect(request, request_line("send", request))
+        return self._expect("send", request)
 
     def hold(self, request: Request, ready: Callable[[], None]) -> AsyncResult:
         """Have it ready until `release`; `ready` is called when it is."""
         self._held[request.id] = ready
-        return self._expect(request, request_line("hold", request))
+        return self._expect("hold", request)
 
     def follow(self, request: Request, after: str) -> AsyncResult:
         """Have it ready, and send it as soon as the request `after` has ended, or now where it has. A row of one user.
 
         It is due when `after` ended; the result is as `send` says, and `Unsent` where `after` was cancelled.
         """
-        return self._expect(request, follow_line(request, after))
+        return self._expect("follow", request, after=after)
 
     def withdraw(self, name: str) -> None:
         """Take a follower back if it has not begun; otherwise it goes on."""
@@ -219,14 +218,14 @@ class Bridge:
 
     # ---- inside
 
-    def _expect(self, request: Request, message: bytes) -> AsyncResult:
+    def _expect(self, op: str, request: Request, **more: Any) -> AsyncResult:
         result = AsyncResult()
         if self.died is not None:
             result.set_exception(self.died)
             return result
         self._waiting[request.id] = Waiting(result, request.slot, request.case)
         self._idle.clear()
-        self._say(message)
+        self._say(request_line(op, request, **more))
         return result
 
     def _ask(self, op: str, **values: Any) -> JSON:

@@ -130,9 +130,8 @@ class Desk:
                         left = f"{item.id}-turn{len(replies)}" if more else ""
                 held_for = None
                 self._tell(messages.DONE, {"seat": chair.number, "item": item.id, "completed": completed, "left": left})
-        except BaseException:  # the user is being stopped, wherever it stands
+        finally:  # something is left where the user is being stopped, wherever it stands
             self._leave_row(hand.items)
-            raise
 
     def do(
         self, user: LLMUser, item: Item, held_for: Chair | None = None, *, lap: int = 0, then: Item | None = None

@@ -23,26 +23,27 @@ class Turns:
 
     async def take(self) -> None:
         """Wait for a turn; most of the time there is nothing to wait for."""
-        loop = self._counted()
+        self._count()
         if self._begun < PER_TURN and not self._waiting:
             self._begun += 1
-            return
-        turn = loop.create_future()
-        self._waiting.append(turn)
-        await turn
+        else:
+            await self._turn(self._waiting)
 
     async def take_late(self) -> None:
         """The same for what nobody waits for: from the next round on, the turns that others leave, but one in each round."""
-        turn = self._counted().create_future()
-        self._late.append(turn)
-        await turn
+        self._count()
+        await self._turn(self._late)
 
-    def _counted(self) -> asyncio.AbstractEventLoop:
-        loop = asyncio.get_running_loop()
+    def _count(self) -> None:
         if not self._counting:
             self._counting = True
+            loop = asyncio.get_running_loop()
             loop.call_soon(self._next_round, loop)
-        return loop
+
+    async def _turn(self, queue: deque[asyncio.Future[None]]) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        await turn
 
     def _next_round(self, loop: asyncio.AbstractEventLoop) -> None:
         self._begun = 0
